@@ -1,0 +1,81 @@
+"""The command. A user's mistake is one line on stderr and exit code 2; stdout carries results only.
+
+| exit code | meaning |
+|---|---|
+| 0 | done; also when the reader of a pipe went away |
+| 1 | a bug of ours, with a traceback |
+| 2 | a mistake of the user's, with the way out |
+| 130 | SIGINT (Ctrl-C), after saving |
+| 143 | SIGTERM, after saving |
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from transduce.cli import config, demo, doctor, evaluate, train, translate
+from transduce.cli.display import Display
+from transduce.errors import Interrupted, UserError
+from transduce.version import __version__
+
+app = typer.Typer(
+    name="transduce",
+    help="The Transformer of 'Attention Is All You Need': train, translate, measure.",
+    epilog="Example: transduce train --source a.en --target a.de --out run/; transduce translate run/ < in > out",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog="Example: transduce demo")(demo.demo)
+app.command(epilog="Example: transduce doctor --source train.en.gz --target train.de.gz")(doctor.doctor)
+app.command(epilog="Example: transduce train --source train.en --target train.de --minutes 20 --out run/")(train.train)
+app.command(epilog="Example: transduce translate run/ < in.en > out.de")(translate.translate)
+app.command(epilog="Example: transduce evaluate run/ --source test.en --reference test.de")(evaluate.evaluate)
+app.command(epilog="Example: transduce config --preset tiny --set train.minutes=20")(config.config)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"transduce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Sample translations, and tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """The Transformer of 'Attention Is All You Need': train, translate, measure."""
+    context.obj = Display(Console(stderr=True, highlight=False), quiet=quiet, verbose=verbose)
+
+
+def main() -> None:
+    """Run the command and turn what went wrong into the exit code."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    verbose = any(argument in ("--verbose", "-v") for argument in sys.argv[1:])
+    try:
+        app()
+    except Interrupted as interruption:
+        typer.echo(f"transduce: {interruption}", err=True)
+        sys.exit(interruption.exit_code)
+    except UserError as error:
+        if verbose:
+            raise
+        typer.echo(f"transduce: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader went away; what is left in the buffer must not be flushed to it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

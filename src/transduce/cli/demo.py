@@ -1,0 +1,129 @@
+"""`transduce demo`: the whole way on the embedded phrasebook, in minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.display import Display
+
+if TYPE_CHECKING:
+    from transduce.data.phrasebook import Phrase, Split
+    from transduce.decode.translator import Translator
+
+TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 60_000, 500, 1000
+SHOWN = 8
+
+
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Directory for the demo's data, run and picture.")] = Path("demo"),
+    retrain: Annotated[bool, typer.Option("--retrain", help="Train again, even if there is a model.")] = False,
+) -> None:
+    """Train on the embedded English-German phrasebook, translate unseen sentences, and show the attention.
+
+    Scores stand beside what simple rules reach. Run again, it uses the model it has.
+    """
+    display: Display = context.obj
+    import shutil
+
+    from transduce.bundle import open_bundle
+    from transduce.decode.translator import Translator
+    from transduce.errors import BundleError
+
+    run = out / "run"
+    try:
+        if retrain:
+            raise BundleError("asked to train again")
+        open_bundle(run)
+        display.note(f"using the model in {run} (--retrain trains it again)")
+    except BundleError:
+        if (run / "checkpoints").is_dir() or retrain:
+            shutil.rmtree(run, ignore_errors=True)
+        train_phrasebook(out, run, display)
+    translator = Translator.load(run, warn=display.warn)
+    for line in score(translator, display):
+        typer.echo(line)
+    picture = out / "attention.svg"
+    phrase = draw(translator, picture)
+    typer.echo(f"\nwhere each German word looks while it translates “{phrase}”: {picture}")
+
+
+def train_phrasebook(out: Path, run: Path, display: Display) -> None:
+    """Write the phrasebook's files and train on them, as a user would on their own."""
+    from transduce.data.phrasebook import phrases
+    from transduce.files import write_file
+    from transduce.trainer import Trainer
+
+    data = out / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    counts: dict[Split, int] = {"train": TRAIN_PAIRS, "valid": VALID_PAIRS}
+    for split, count in counts.items():
+        found = phrases(split, count)
+        write_file(data / f"{split}.en", "".join(phrase.source + "\n" for phrase in found).encode())
+        write_file(data / f"{split}.de", "".join(phrase.target + "\n" for phrase in found).encode())
+    settings = [f'data.valid_source=["{data / "valid.en"}"]', f'data.valid_target=["{data / "valid.de"}"]']
+    trainer = Trainer(
+        run,
+        source=[str(data / "train.en")],
+        target=[str(data / "train.de")],
+        preset="demo",
+        settings=settings,
+        listener=display,
+    )
+    with display.live():
+        trainer.run()
+
+
+def score(translator: Translator, display: Display) -> list[str]:
+    """Both held-out tests, the pronouns, the baselines beside them, and some translations."""
+    from transduce.data.baselines import (
+        first_noun,
+        majority_gender,
+        nearest_noun,
+        pronoun_accuracy,
+        word_by_word,
+    )
+    from transduce.data.phrasebook import phrases
+    from transduce.evaluate.bleu import bleu
+
+    test, combinations = phrases("test", TEST_PAIRS), phrases("combinations", TEST_PAIRS)
+    texts = [[t.text for t in translator.translate([p.source for p in part])] for part in (test, combinations)]
+    dictionary = word_by_word(phrases("train", 20_000))
+    lines = [
+        "",
+        f"unseen sentences      {bleu(texts[0], [p.target for p in test])}",
+        f"  word by word        {bleu([dictionary(p.source) for p in test], [p.target for p in test])}",
+        f"unseen combinations   {bleu(texts[1], [p.target for p in combinations])}",
+        "",
+    ]
+    referring = [(p, t) for p, t in zip(test, texts[0], strict=True) if p.pronoun]
+    chosen = [p for p, _ in referring]
+    accuracy = pronoun_accuracy(chosen, [t for _, t in referring])
+    lines += [
+        f"pronouns right, of {len(chosen)} unseen   {accuracy:.1%}",
+        f"  nearest noun        {nearest_noun(chosen):.1%}",
+        f"  first noun          {first_noun(chosen):.1%}",
+        f"  commonest gender    {majority_gender(chosen):.1%}",
+        "",
+    ]
+    for phrase, text in (
+        referring[: SHOWN // 2] + [(p, t) for p, t in zip(test, texts[0], strict=True) if not p.pronoun][: SHOWN // 2]
+    ):
+        mark = "=" if text == phrase.target else "≠"
+        lines.append(f"{phrase.source}\n  {mark} {text}" + ("" if mark == "=" else f"\n    (better: {phrase.target})"))
+    return lines
+
+
+def draw(translator: Translator, path: Path) -> str:
+    """Draw the last layer's cross-attention for a phrase with a pronoun; returns its English."""
+    from transduce.data.phrasebook import phrases
+    from transduce.explain.attend import attend
+    from transduce.explain.figures import heatmap_svg, save
+
+    phrase: Phrase = next(p for p in phrases("test", 200) if p.pronoun)
+    attention = attend(translator, phrase.source)
+    save(heatmap_svg(attention.cross, layer=attention.cross.num_layers - 1), path)
+    return phrase.source

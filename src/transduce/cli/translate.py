@@ -1,0 +1,95 @@
+"""`transduce translate`: N lines in, N lines out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from transduce.cli.display import Display
+from transduce.errors import CorpusError
+
+WINDOW = 2000  # lines read, translated and written together
+
+
+def translate(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(help="A run or a bundle.")],
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Text files, plain, .gz or .xz; else stdin.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of stdout.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
+    alpha: Annotated[float | None, typer.Option(min=0, help="Length penalty ((5 + length) / 6)^alpha.")] = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Write so many outputs a line: line, score, text.")] = 1,
+) -> None:
+    """Translate text, a sentence a line; line i of the output belongs to line i of the input.
+
+    Blank lines stay empty. Bad UTF-8 becomes U+FFFD, and a line too long for the model is translated in parts,
+    each with a warning.
+    """
+    display: Display = context.obj
+    from transduce.decode.translator import Translator
+
+    translator = Translator.load(model, warn=display.warn)
+    if n_best > (beam or translator.search.beam):
+        raise typer.BadParameter(f"{n_best} is more than the beam: raise --beam", param_hint="--n-best")
+    lines = read_lines(inputs, display)
+    interactive = not inputs and sys.stdin.isatty()
+    done = 0
+    with open_output(output) as out, display.progress("translating", None) as progress:
+        while window := list(islice(lines, 1 if interactive else WINDOW)):
+            found = translator.translate(window, beam=beam, alpha=alpha, n_best=n_best, first_line=done + 1)
+            for number, translation in enumerate(found, done + 1):
+                if n_best == 1:
+                    out.write(translation.text.encode() + b"\n")
+                for each in translation.alternatives if n_best > 1 else ():
+                    out.write(f"{number}\t{each.score:.4f}\t{each.text}\n".encode())
+            out.flush()
+            done += len(window)
+            progress.update(progress.task_ids[0], completed=done)
+
+
+def read_lines(inputs: list[Path] | None, display: Display) -> Iterator[str]:
+    """Every line of the files, or of stdin; what is not UTF-8 is replaced, with a warning that names the line."""
+    if not inputs:
+        yield from decode_lines(sys.stdin.buffer, "stdin", display)
+        return
+    from transduce.data.lines import read_blocks
+    from transduce.data.problems import Problem
+
+    for path in inputs:
+        line = 0
+        for block in read_blocks(path):
+            for index, text in enumerate(block.texts):
+                line += 1
+                if problem := block.problems.get(index):
+                    if problem != Problem.BAD_UTF8:
+                        raise CorpusError(f"{path}: line {line}: over 1 MiB: split it first")
+                    display.warn(f"{path}: line {line}: not UTF-8: bad bytes became U+FFFD")
+                yield text
+
+
+def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterator[str]:
+    r"""Lines of a binary stream, which Python splits at "\n" alone."""
+    for number, raw in enumerate(stream, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            display.warn(f"{name}: line {number}: not UTF-8: bad bytes became U+FFFD")
+            yield line.decode("utf-8", errors="replace")
+
+
+def open_output(path: Path | None) -> BinaryIO:
+    """The file to write, or stdout."""
+    if path is None:
+        return sys.stdout.buffer
+    try:
+        return path.open("xb")
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot write: {error.strerror}: choose another --output") from None

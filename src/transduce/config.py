@@ -1,0 +1,345 @@
+"""Every setting of a run, once. The defaults are the paper's base model and recipe; presets list only what differs."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from transduce.errors import ConfigError
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Step = Literal["nfc", "nfkc", "lower", "squeeze"]
+
+
+class Section(BaseModel):
+    """A frozen table of settings in which an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ModelConfig(Section):
+    """The shape of the Transformer and the variations that the paper names."""
+
+    encoder_layers: PositiveInt = 6
+    """N of the encoder (section 3.1)."""
+    decoder_layers: PositiveInt = 6
+    """N of the decoder (section 3.1)."""
+    d_model: PositiveInt = 512
+    """Width of embeddings and of every sub-layer's output."""
+    d_ff: PositiveInt = 2048
+    """Inner width of the feed-forward networks (section 3.3)."""
+    num_heads: PositiveInt = 8
+    """Attention heads h (section 3.2.2)."""
+    d_k: PositiveInt | None = None
+    """Width of a head's queries and keys; unset: d_model / num_heads (Table 3 B varies it)."""
+    d_v: PositiveInt | None = None
+    """Width of a head's values; unset: d_model / num_heads."""
+    dropout: Probability = 0.1
+    """P_drop: on each sub-layer's output before it is added, and on embedding + position (section 5.4)."""
+    attention_dropout: Probability = 0.0
+    """Dropout on attention weights: not in the paper's translation models; its parser used it."""
+    relu_dropout: Probability = 0.0
+    """Dropout inside the feed-forward network: not in the paper."""
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    """Position encodings (section 3.5; Table 3 E compares the two)."""
+    max_positions: PositiveInt = 1024
+    """Rows of the learned position table, and so the longest sequence; sinusoids have no limit."""
+    norm: Literal["post", "pre"] = "post"
+    """post: LayerNorm(x + Sublayer(x)), the paper's; pre: x + Sublayer(LayerNorm(x)), and a norm after each stack."""
+    layer_norm_eps: float = Field(default=1e-5, gt=0)
+    """Added to the variance in layer normalisation (not in the paper)."""
+    attention: Literal["scaled", "unscaled", "additive"] = "scaled"
+    """What the softmax is of: q.k / sqrt(d_k), q.k, or a network with one hidden layer (section 3.2.1)."""
+    attention_bias: bool = False
+    """Biases on the attention projections: not in the paper; imported models have them."""
+    window: PositiveInt | None = None
+    """Restricted self-attention: a position sees a neighbourhood of this size (r in Table 1); unset: all of it."""
+    tying: Literal["three-way", "target", "none"] = "three-way"
+    """Which matrices are one: both embeddings and the output projection (the paper), the target's two, or none."""
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    """Non-linearity of the feed-forward network; the paper's is relu."""
+    output_bias: bool = False
+    """A bias on the output projection: not in the paper; imported models have one."""
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelConfig:
+        if (self.d_k is None or self.d_v is None) and self.d_model % self.num_heads:
+            raise ValueError(f"d_model {self.d_model} is not a multiple of num_heads {self.num_heads}: set d_k and d_v")
+        if self.d_model % 2:
+            raise ValueError(f"d_model {self.d_model} must be even: sinusoids come in pairs")
+        return self
+
+    @property
+    def key_width(self) -> int:
+        """d_k, resolved."""
+        return self.d_k or self.d_model // self.num_heads
+
+    @property
+    def value_width(self) -> int:
+        """d_v, resolved."""
+        return self.d_v or self.d_model // self.num_heads
+
+
+class TextConfig(Section):
+    """How strings become token ids."""
+
+    source_codec: Literal["subwords", "symbols"] = "subwords"
+    """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training."""
+    target_codec: Literal["subwords", "symbols"] = "subwords"
+    """As source_codec, for the target side."""
+    joint: bool = True
+    """One vocabulary learned on both sides and used for both (the paper's; needed for three-way tying)."""
+    vocabulary: Annotated[int, Field(ge=8)] = 37000
+    """Number of subwords, specials and bytes included; ignored by symbols."""
+    normalize: tuple[Step, ...] = ()
+    """Steps applied to every line before encoding, in order; none: text stays as it is."""
+    sample_lines: PositiveInt = 2_000_000
+    """Subwords are learned from at most this many lines, drawn by the seed."""
+
+    @model_validator(mode="after")
+    def _joint_codecs_agree(self) -> TextConfig:
+        if self.joint and self.source_codec != self.target_codec:
+            raise ValueError("joint = true needs source_codec = target_codec: set text.joint=false")
+        return self
+
+
+class DataConfig(Section):
+    """Where the pairs come from and which are used."""
+
+    source: tuple[str, ...] = ()
+    """Source files, one sentence a line, plain, .gz or .xz."""
+    target: tuple[str, ...] = ()
+    """Target files, line i the translation of line i."""
+    pairs: tuple[str, ...] = ()
+    """Instead of source and target: .tsv or .jsonl files, plain, .gz or .xz, that hold both."""
+    columns: tuple[str, str] = ("source", "target")
+    """JSONL keys of the two sides; a TSV's are its first two columns."""
+    valid_source: tuple[str, ...] = ()
+    """Validation source files; without any, pairs are held out of the training data."""
+    valid_target: tuple[str, ...] = ()
+    """Validation target files."""
+    valid_pairs: tuple[str, ...] = ()
+    """Validation pairs in one file."""
+    source_lang: str | None = None
+    """Language code of the source; unset: from the file suffix (train.en.gz)."""
+    target_lang: str | None = None
+    """Language code of the target."""
+    max_length: PositiveInt = 256
+    """Pairs with a side of more tokens than this are left out of training, and counted."""
+    max_characters: PositiveInt = 5000
+    """Pairs with a longer side are unusable."""
+    max_ratio: Annotated[float, Field(gt=1)] = 9.0
+    """Pairs in which one side has this many times the other's characters, and more than 20, are unusable."""
+    strict: bool = False
+    """Any unusable pair is an error, not only more than 5 %."""
+    store: str | None = None
+    """Directory for the token ids, shared by runs; unset: data/ in the run."""
+
+
+class TrainConfig(Section):
+    """The recipe (section 5)."""
+
+    seed: Annotated[int, Field(ge=0)] = 1
+    """Order of data, initial weights and dropout follow from it."""
+    batch_tokens: PositiveInt = 25000
+    """Source tokens and target tokens of one update, each at most about this (section 5.1)."""
+    micro_batch_tokens: PositiveInt = 8192
+    """What is in memory at once; gradients are accumulated up to batch_tokens."""
+    warmup_steps: PositiveInt = 4000
+    """Updates of linear warm-up (section 5.3)."""
+    learning_rate: Annotated[float, Field(gt=0)] = 1.0
+    """Factor on the schedule d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); the paper's is 1."""
+    beta1: Probability = 0.9
+    """Adam's first decay."""
+    beta2: Probability = 0.98
+    """Adam's second decay."""
+    adam_eps: Annotated[float, Field(gt=0)] = 1e-9
+    """Adam's epsilon."""
+    label_smoothing: Probability = 0.1
+    """Share of the target distribution spread over the vocabulary (section 5.4)."""
+    steps: PositiveInt | None = None
+    """Stop after this many updates."""
+    epochs: PositiveInt | None = None
+    """Stop after this many passes over the data."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Stop after this much time."""
+    patience: PositiveInt | None = None
+    """Stop after this many validations without a better perplexity; unset: 6 when no budget is given, else never."""
+    validate_every: PositiveInt = 1000
+    """Updates between validations."""
+    save_every: PositiveInt = 1000
+    """Updates between checkpoints."""
+    keep: PositiveInt = 5
+    """Checkpoints kept: the newest ones, and the best by validation."""
+    average: Literal["last", "best"] = "last"
+    """Which checkpoints the final bundle averages (section 6.1: the last)."""
+    average_count: PositiveInt = 5
+    """How many checkpoints the final bundle averages."""
+    threads: PositiveInt | None = None
+    """CPU threads; unset: one per core."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to train."""
+
+
+class SearchConfig(Section):
+    """Decoding (section 6.1)."""
+
+    beam: PositiveInt = 4
+    """Beam size; 1 is greedy."""
+    alpha: NonNegativeFloat = 0.6
+    """Length penalty ((5 + length) / 6)^alpha."""
+    extra_length: PositiveInt = 50
+    """An output has at most this many tokens more than its input."""
+    batch_tokens: PositiveInt = 4096
+    """Source tokens, times beam, that are decoded together."""
+    max_input: PositiveInt = 1000
+    """A longer input, in tokens, is split at sentence ends or spaces, with a warning."""
+
+
+class Config(Section):
+    """All of a run; `config.toml` in the run directory holds it resolved."""
+
+    preset: str = "base"
+    """The preset this configuration started from."""
+    model: ModelConfig = ModelConfig()
+    """The model."""
+    text: TextConfig = TextConfig()
+    """The codecs."""
+    data: DataConfig = DataConfig()
+    """The corpora."""
+    train: TrainConfig = TrainConfig()
+    """The recipe."""
+    search: SearchConfig = SearchConfig()
+    """The search."""
+
+    @model_validator(mode="after")
+    def _tying_needs_joint(self) -> Config:
+        if self.model.tying == "three-way" and not self.text.joint:
+            raise ValueError('three-way tying needs one vocabulary: set model.tying="target" or text.joint=true')
+        return self
+
+    def to_toml(self) -> str:
+        """This configuration as TOML; unset values are left out, as TOML has no null."""
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+
+
+def presets() -> list[str]:
+    """Names of the presets that come with the package."""
+    return sorted(
+        p.name.removesuffix(".toml") for p in files("transduce.presets").iterdir() if p.name.endswith(".toml")
+    )
+
+
+def load_config(*, preset: str | None = None, path: Path | None = None, settings: Iterable[str] = ()) -> Config:
+    """Defaults, then the preset, then a TOML file, then `section.key=value` settings; the later one wins."""
+    table: dict[str, Any] = {}
+    from_file = read_toml(path) if path else {}
+    name = preset or from_file.get("preset") or "base"
+    _merge(table, _read_preset(name))
+    _merge(table, from_file)
+    table["preset"] = name
+    for setting in settings:
+        _merge(table, _parse_setting(setting))
+    return make_config(table, where=str(path) if path else f"preset {name}")
+
+
+def make_config(table: Mapping[str, Any], *, where: str) -> Config:
+    """Validate a table; the first mistake becomes a ConfigError that names its place and the nearest key."""
+    try:
+        return Config.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(error)}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a table."""
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+
+
+def describe(key: str) -> tuple[str, Any]:
+    """What `section.key` means and its default."""
+    section_name, _, name = key.partition(".")
+    section = Config.model_fields.get(section_name)
+    fields = getattr(section.annotation, "model_fields", {}) if section else {}
+    if name not in fields:
+        raise ConfigError(f"unknown key {key!r}{_nearest(key, known_keys())}")
+    return fields[name].description or "", fields[name].default
+
+
+def known_keys() -> list[str]:
+    """Every `section.key` there is."""
+    return [
+        f"{section}.{name}"
+        for section, field in Config.model_fields.items()
+        for name in getattr(field.annotation, "model_fields", {})
+    ]
+
+
+def _read_preset(name: str) -> dict[str, Any]:
+    if name not in presets():
+        raise ConfigError(f"unknown preset {name!r}{_nearest(name, presets())}; there are {', '.join(presets())}")
+    return tomllib.loads((files("transduce.presets") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _parse_setting(setting: str) -> dict[str, Any]:
+    key, equals, value = setting.partition("=")
+    key = key.strip()
+    if not equals:
+        raise ConfigError(f"--set {setting}: write section.key=value")
+    if key not in known_keys():
+        raise ConfigError(f"--set {setting}: unknown key {key!r}{_nearest(key, known_keys())}")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    section, _, name = key.partition(".")
+    return {section: {name: parsed}}
+
+
+def _merge(base: dict[str, Any], update: Mapping[str, Any]) -> None:
+    for key, value in update.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), dict):
+            _merge(base[key], value)
+        else:
+            base[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = known_keys() if "." in place else list(Config.model_fields)
+        return f"unknown key {place!r}{_nearest(place, known)}"
+    message = first["msg"].removeprefix("Value error, ")
+    return (
+        f"{place} = {first['input']!r}: {message}"
+        if place and "ctx" not in first
+        else f"{place or 'config'}: {message}"
+    )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f": did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,1 @@
+"""From a model to text: search (section 6.1) and the translator around it."""

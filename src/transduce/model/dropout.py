@@ -1,0 +1,114 @@
+"""Dropout whose mask is a pure function of where and when it is drawn.
+
+torch's CPU dropout draws from one global stream: resuming a run would need that stream's state, and it is slow
+(docs/performance.md). Here each mask follows from (seed, update, micro-batch, rank, site): nothing is saved, a resumed
+run draws the same masks, and so does a recomputed activation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Noise:
+    """When a forward pass happens; passed in for training, absent for everything else."""
+
+    seed: int
+    update: int
+    micro_batch: int = 0
+    rank: int = 0
+
+    def keep(self, site: int, shape: torch.Size, threshold: int) -> Tensor:
+        """A mask that is True with probability 1 - threshold / 2^16, from 16 random bits an element."""
+        count = math.prod(shape)
+        entropy = np.random.SeedSequence((self.seed, self.update, self.micro_batch, self.rank, site))
+        generator = np.random.Generator(np.random.SFC64(entropy))
+        bits = generator.integers(0, 2**64, (count + 3) // 4, dtype=np.uint64).view(np.int16)[:count]
+        return torch.from_numpy(bits >= np.int16(threshold - 2**15)).view(shape)
+
+
+class Dropout(nn.Module):
+    """Zeroes elements with probability `rate` and scales the rest, when there is noise."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = round(rate * 2**16)
+        self.site = 0
+
+    def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
+        """Dropout of x."""
+        if noise is None or not self.threshold:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        keep = noise.keep(self.site, x.shape, self.threshold)
+        masked: Tensor = _Masked.apply(x, keep, self.scale)  # type: ignore[no-untyped-call]
+        return masked
+
+    def add(self, x: Tensor, y: Tensor, noise: Noise | None) -> Tensor:
+        """x + dropout(y), the residual connection, in one pass."""
+        if noise is None or not self.threshold:
+            return x + y
+        if x.device.type != "cpu":
+            return x + F.dropout(y, self.rate)
+        keep = noise.keep(self.site, y.shape, self.threshold)
+        summed: Tensor = _AddMasked.apply(x, y, keep, self.scale)  # type: ignore[no-untyped-call]
+        return summed
+
+    @property
+    def rate(self) -> float:
+        """The share of elements that is dropped, to a 2^-16th."""
+        return self.threshold / 2**16
+
+    @property
+    def scale(self) -> float:
+        """What kept elements are multiplied by, so that the expectation stays."""
+        return 1.0 / (1.0 - self.rate)
+
+    def extra_repr(self) -> str:
+        """Shown by print(model)."""
+        return f"rate={self.rate:.4g}, site={self.site}"
+
+
+def number_sites(model: nn.Module) -> None:
+    """Give each Dropout of a model its own site number, in module order."""
+    for site, module in enumerate(m for m in model.modules() if isinstance(m, Dropout)):
+        module.site = site
+
+
+class _Masked(torch.autograd.Function):
+    """x * keep * scale, saving only the mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keep: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(keep)
+        ctx.scale = scale
+        return (x * keep).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (keep,) = ctx.saved_tensors
+        return (gradients[0] * keep).mul_(ctx.scale), None, None
+
+
+class _AddMasked(torch.autograd.Function):
+    """x + y * keep * scale, saving only the mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, keep: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(keep)
+        ctx.scale = scale
+        return torch.add(x, y * keep, alpha=scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (keep,) = ctx.saved_tensors
+        return gradients[0], (gradients[0] * keep).mul_(ctx.scale), None, None

@@ -1,0 +1,95 @@
+"""How long an update takes here, and so what a budget buys; known before the first update."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.data.batching import Batching, collate
+from transduce.data.store import Store
+from transduce.model import Noise, Transformer
+from transduce.train.loop import batch_loss
+
+CALIBRATION_SECONDS = 4.0
+WARMUPS, SHORT_WARMUP = 5, 8  # a budget has room for so many; a shortened one is such a part of it
+VALIDATIONS, CHECKPOINTS = 4, 20  # a budget has at least so many
+PATIENCE = 6
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the run comes to, if updates go on taking as long as those tried."""
+
+    seconds_per_update: float
+    updates_per_epoch: int
+    updates: int | None
+    """None: only patience ends the run."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the budget is spent."""
+        return None if self.updates is None else self.updates * self.seconds_per_update
+
+
+def calibrate(model: Transformer, store: Store, config: Config) -> Budget:
+    """Time forward and backward passes over a few batches; weights and randomness stay as they are."""
+    train = config.train
+    batching = Batching.of(
+        store, batch_tokens=train.batch_tokens, micro_batch_tokens=train.micro_batch_tokens, seed=train.seed
+    )
+    updates = batching.epoch(0)
+    micro_batches = [cut for update in updates for cut in update]
+    tried = seconds = 0.0
+    for number, indices in enumerate(micro_batches[: max(1, len(micro_batches))]):
+        start = time.monotonic()
+        loss = batch_loss(model, collate(store, indices), Noise(train.seed, 0), train.label_smoothing)
+        loss.smoothed.backward()
+        if number or len(micro_batches) == 1:  # the first pass also sets things up
+            seconds, tried = seconds + time.monotonic() - start, tried + 1
+        if seconds > CALIBRATION_SECONDS:
+            break
+    model.zero_grad(set_to_none=True)
+    per_update = seconds / max(tried, 1) * len(micro_batches) / len(updates)
+    return budget(train, per_update, len(updates))
+
+
+def budget(train: TrainConfig, seconds_per_update: float, updates_per_epoch: int) -> Budget:
+    """The smallest of the limits that are set, in updates."""
+    limits = []
+    if train.steps is not None:
+        limits.append(train.steps)
+    if train.epochs is not None:
+        limits.append(train.epochs * updates_per_epoch)
+    if train.minutes is not None:
+        limits.append(max(1, round(train.minutes * 60 / seconds_per_update)))
+    return Budget(seconds_per_update, updates_per_epoch, min(limits, default=None))
+
+
+def resolve(train: TrainConfig, budget: Budget) -> tuple[TrainConfig, list[str]]:
+    """The recipe with what the budget decides filled in, and a line for each change."""
+    updates = budget.updates
+    if updates is None:
+        return train.model_copy(update={"patience": train.patience or PATIENCE}), []
+    changes: dict[str, int] = {}
+    if updates < WARMUPS * train.warmup_steps:
+        changes["warmup_steps"] = max(1, updates // SHORT_WARMUP)
+    if updates < VALIDATIONS * train.validate_every:
+        changes["validate_every"] = max(1, updates // VALIDATIONS)
+    if updates < CHECKPOINTS * train.save_every:
+        changes["save_every"] = max(1, updates // CHECKPOINTS)
+    told = [
+        f"{name} {getattr(train, name):,} is long for about {updates:,} updates: shortened to {value:,}"
+        for name, value in changes.items()
+    ]
+    return train.model_copy(update=changes), told
+
+
+def multiplications(model: ModelConfig, vocabulary: int) -> int:
+    """Multiply-adds of one source and one target token through the model, attention's n^2 part aside."""
+    width = model.num_heads * (model.key_width + model.value_width)
+    attention = 2 * model.d_model * width
+    feed_forward = 2 * model.d_model * model.d_ff
+    encoder = model.encoder_layers * (attention + feed_forward)
+    decoder = model.decoder_layers * (2 * attention + feed_forward)
+    return encoder + decoder + model.d_model * vocabulary

@@ -1,0 +1,142 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+A checkpoint is a directory that appears whole or not at all, in which every file is hashed. Nothing random is in it:
+the order of data and each dropout mask follow from the seed and the step.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+from torch.optim import Adam
+
+from transduce.bundle import (
+    WEIGHTS,
+    load_weights,
+    read_manifest,
+    read_weights,
+    unique_weights,
+    write_manifest,
+)
+from transduce.config import TrainConfig
+from transduce.errors import BundleError, RunError
+from transduce.files import write_directory, write_file, write_json
+from transduce.model import Transformer
+
+OPTIMIZER = "optimizer.safetensors"
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run is: `step` updates are done; the next is number `update` of epoch `epoch`."""
+
+    step: int = 0
+    epoch: int = 0
+    update: int = 0
+    seconds: float = 0.0
+    best_perplexity: float | None = None
+    without_improvement: int = 0
+    validations: tuple[tuple[int, float, float], ...] = ()  # step, perplexity, BLEU
+
+    def after_validation(self, perplexity: float, bleu: float) -> State:
+        """This state with one more validation, counted for patience."""
+        better = self.best_perplexity is None or perplexity < self.best_perplexity
+        return replace(
+            self,
+            best_perplexity=perplexity if better else self.best_perplexity,
+            without_improvement=0 if better else self.without_improvement + 1,
+            validations=(*self.validations, (self.step, perplexity, bleu)),
+        )
+
+
+def save_checkpoint(directory: Path, model: Transformer, optimizer: Adam, state: State) -> Path:
+    """Write checkpoints/step-N."""
+    path = directory / f"step-{state.step:08d}"
+
+    def fill(temporary: Path) -> None:
+        write_file(temporary / WEIGHTS, save(unique_weights(model)))
+        write_file(temporary / OPTIMIZER, save(_optimizer_tensors(model, optimizer)))
+        write_json(temporary / "state.json", asdict(state))
+        write_manifest(temporary, {"step": state.step})
+
+    write_directory(path, fill)
+    return path
+
+
+def load_checkpoint(path: Path, model: Transformer, optimizer: Adam) -> State:
+    """Put a checkpoint's numbers into a model and its optimiser."""
+    load_weights(model, read_weights(path / WEIGHTS), where=path)
+    tensors = read_weights(path / OPTIMIZER)
+    for name, parameter in model.named_parameters():
+        optimizer.state[parameter] = {
+            key: tensors[f"{name}.{key}"].to(parameter.device) for key in ("step", "exp_avg", "exp_avg_sq")
+        }
+    return read_state(path)
+
+
+def read_state(path: Path) -> State:
+    """The counters of a checkpoint."""
+    table = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    validations = tuple((int(s), float(p), float(b)) for s, p, b in table.pop("validations"))
+    return State(**table, validations=validations)
+
+
+def checkpoints(directory: Path) -> list[Path]:
+    """All checkpoints of a run, oldest first."""
+    return sorted(p for p in directory.glob("step-*") if p.is_dir())
+
+
+def newest_whole(directory: Path) -> tuple[Path, list[str]]:
+    """The newest checkpoint whose files are what its manifest says, and what was wrong with newer ones."""
+    damage: list[str] = []
+    for path in reversed(checkpoints(directory)):
+        try:
+            read_manifest(path)
+        except BundleError as error:
+            damage.append(str(error))
+        else:
+            return path, damage
+    found = f" ({'; '.join(damage)})" if damage else ""
+    raise RunError(f"{directory}: no whole checkpoint to go on from{found}: start again with another --out")
+
+
+def to_average(directory: Path, train: TrainConfig) -> list[Path]:
+    """The checkpoints that the bundle averages: the last ones, or the best by validation perplexity."""
+    paths = checkpoints(directory)
+    if train.average == "best":
+        paths = _by_perplexity(paths) or paths
+        return sorted(paths[: train.average_count])
+    return paths[-train.average_count :]
+
+
+def prune(directory: Path, train: TrainConfig) -> None:
+    """Remove all but the newest `keep` checkpoints, those to be averaged, and the best one."""
+    paths = checkpoints(directory)
+    kept = {*paths[-train.keep :], *to_average(directory, train), *_by_perplexity(paths)[:1]}
+    for path in paths:
+        if path not in kept:
+            shutil.rmtree(path)
+
+
+def _by_perplexity(paths: list[Path]) -> list[Path]:
+    """Those that were validated when they were saved, best first."""
+    scored = []
+    for path in paths:
+        state = read_state(path)
+        if state.validations and state.validations[-1][0] == state.step:
+            scored.append((state.validations[-1][1], path))
+    return [path for _, path in sorted(scored)]
+
+
+def _optimizer_tensors(model: Transformer, optimizer: Adam) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{name}.{key}"] = torch.as_tensor(value).contiguous()
+    return tensors

@@ -1,0 +1,278 @@
+"""Two text files to a bundle: the facade over data, train, decode and evaluate."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import torch
+
+from transduce.bundle import load_weights, read_weights, unique_weights, write_bundle
+from transduce.card import model_card
+from transduce.config import Config, SearchConfig, TrainConfig, load_config, make_config, read_toml
+from transduce.data.corpus import training_corpus, validation_corpus
+from transduce.data.doctor import examine
+from transduce.data.preparation import RECORD, Prepared, prepare, recall
+from transduce.decode.translator import Translator
+from transduce.errors import ConfigError, RunError, UserError
+from transduce.evaluate.bleu import bleu
+from transduce.evaluate.perplexity import perplexity
+from transduce.files import write_file
+from transduce.model import Transformer
+from transduce.train.allocator import keep_freed_memory
+from transduce.train.average import average
+from transduce.train.calibration import Budget, calibrate, multiplications, resolve
+from transduce.train.loop import Loop, make_optimizer
+from transduce.train.progress import Listener, Listeners, Log, Sample, Validation
+from transduce.train.state import State, checkpoints, load_checkpoint, newest_whole, to_average
+
+SAMPLES = 3
+DAY, HOUR = 86400.0, 3600.0
+
+
+def choose_preset(pairs: int) -> tuple[str, str]:
+    """The preset for a corpus of this size, and why."""
+    for limit, name in ((200_000, "tiny"), (2_000_000, "small")):
+        if pairs < limit:
+            return name, f"{pairs:,} pairs are fewer than {limit:,}"
+    return "base", f"{pairs:,} pairs are at least 2,000,000"
+
+
+class Trainer:
+    """One run: `Trainer("run", source=["a.en"], target=["a.de"]).run()` trains and returns the bundle's path."""
+
+    def __init__(
+        self,
+        out: str | Path,
+        *,
+        source: Sequence[str] = (),
+        target: Sequence[str] = (),
+        preset: str | None = None,
+        config: Path | None = None,
+        settings: Sequence[str] = (),
+        listener: Listener | None = None,
+    ) -> None:
+        self.out = Path(out)
+        self.listener = listener or Listener()
+        self._resumes = False
+        files = [
+            f"data.{side}={list(map(str, names))}" for side, names in (("source", source), ("target", target)) if names
+        ]
+        refuse_other_run(self.out)
+        self.config = self._configure(preset, config, [*files, *settings])
+
+    @classmethod
+    def resume(cls, out: str | Path, *, listener: Listener | None = None) -> Trainer:
+        """Go on with a run from its newest whole checkpoint."""
+        trainer = cls.__new__(cls)
+        trainer.out, trainer.listener, trainer._resumes = Path(out), listener or Listener(), True
+        path = trainer.out / "config.toml"
+        if not path.is_file():
+            raise RunError(f"{out}: no config.toml: not a run; start one with `transduce train --out {out}`")
+        trainer.config = make_config(read_toml(path), where=str(path))
+        return trainer
+
+    def run(self) -> Path:
+        """Train until the budget is spent, then write the bundle and return its path."""
+        keep_freed_memory()
+        if self.config.train.threads:
+            torch.set_num_threads(self.config.train.threads)
+        try:
+            if not self._resumes:
+                self.out.mkdir(parents=True, exist_ok=True)
+                self._write_config()
+            self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
+            fresh = not (self.out / RECORD).is_file()
+            prepared = prepare(self.config, self.out, self.listener.note) if fresh else recall(self.config, self.out)
+        except OSError as error:
+            raise RunError(f"{error.filename or self.out}: cannot write: {error.strerror}") from None
+        except UserError:
+            if not self._resumes:  # nothing was trained: leave no half-made run behind
+                shutil.rmtree(self.out, ignore_errors=True)
+            raise
+        return self._train(prepared)
+
+    def _train(self, prepared: Prepared) -> Path:
+        device = choose_device(self.config.train)
+        model = new_model(self.config, prepared).to(device)
+        optimizer = make_optimizer(model, self.config.train)
+        directory = self.out / "checkpoints"
+        directory.mkdir(exist_ok=True)
+        if checkpoints(directory):
+            newest, damage = newest_whole(directory)
+            for each in damage:
+                self.listener.warn(f"{each}; using {newest.name}")
+            state = load_checkpoint(newest, model, optimizer)
+            self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
+        else:
+            state = State()
+            self._announce(model, prepared, device)
+        state = Loop(
+            model,
+            optimizer,
+            prepared.train,
+            self.config,
+            state=state,
+            checkpoints=directory,
+            validate=lambda step: validate(model, prepared, step),
+            listener=self.listener,
+        ).run()
+        return self._finish(model, prepared, state)
+
+    def _finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
+        paths = to_average(self.out / "checkpoints", self.config.train)
+        load_weights(model, average(read_weights(path / "model.safetensors") for path in paths), where=self.out)
+        final = validate(model, prepared, state.step)
+        self.listener.note(
+            f"averaged {len(paths)} checkpoints: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}"
+        )
+        path = self.out / "model"
+        write_bundle(
+            path,
+            config=self.config,
+            source_codec=prepared.source_codec,
+            target_codec=prepared.target_codec,
+            languages=(prepared.source_lang, prepared.target_lang),
+            weights={name: weight.cpu() for name, weight in unique_weights(model).items()},
+            card=model_card(
+                self.config,
+                prepared,
+                parameters=model.num_parameters(),
+                step=state.step,
+                perplexity=final.perplexity,
+                bleu=final.bleu,
+            ),
+        )
+        self.listener.note(f"wrote {path}")
+        return path
+
+    def _configure(self, preset: str | None, path: Path | None, settings: list[str]) -> Config:
+        """The configuration, its preset chosen by the corpus when none is named; the doctor looks at it first."""
+        config = load_config(preset=preset, path=path, settings=settings)
+        corpus, valid = training_corpus(config.data), validation_corpus(config.data)
+        report = examine(corpus, valid=valid, data=config.data)
+        for problem in report.problems:
+            self.listener.warn(problem)
+        if preset or (path and "preset" in read_toml(path)):
+            return config
+        name, reason = choose_preset(report.corpora[0].usable)
+        self.listener.note(f"preset {name}: {reason}")
+        return load_config(preset=name, path=path, settings=settings)
+
+    def _announce(self, model: Transformer, prepared: Prepared, device: torch.device) -> None:
+        """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""
+        budget = calibrate(model, prepared.train, self.config)
+        train, changes = resolve(self.config.train, budget)
+        self.config = self.config.model_copy(update={"train": train})
+        self._write_config()
+        self.listener.note(f"until {until(train, budget)}")
+        self.listener.note(f"model: {describe_model(self.config, model)}, on {device}")
+        self.listener.note(f"data: {describe_data(prepared)}")
+        self.listener.note(
+            f"recipe: {train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout "
+            f"{self.config.model.dropout}, label smoothing {train.label_smoothing}, seed {train.seed}"
+        )
+        for change in changes:
+            self.listener.warn(change)
+        if budget.seconds is not None and budget.seconds > DAY:
+            self.listener.warn(too_long(self.config, budget, prepared.target_codec.size))
+
+    def _write_config(self) -> None:
+        write_file(self.out / "config.toml", self.config.to_toml().encode())
+
+
+def refuse_other_run(out: Path) -> None:
+    """A run starts in a new or empty directory."""
+    if out.is_dir() and not any(out.iterdir()):
+        return
+    if (out / "config.toml").is_file():
+        raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
+    if out.exists():
+        raise RunError(f"{out}: exists and is not a run: choose another --out")
+
+
+def choose_device(train: TrainConfig) -> torch.device:
+    """The device asked for, or the best there is."""
+    if train.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("train.device = cuda: torch sees no CUDA device here: use cpu or auto")
+    if train.device == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("train.device = mps: torch sees no Apple GPU here: use cpu or auto")
+    if train.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(train.device)
+
+
+def new_model(config: Config, prepared: Prepared) -> Transformer:
+    """A model whose first weights follow from the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.train.seed)
+        return Transformer(config.model, prepared.source_codec.size, prepared.target_codec.size)
+
+
+def validate(model: Transformer, prepared: Prepared, step: int) -> Validation:
+    """Unsmoothed perplexity, and BLEU of greedily decoded text."""
+    start = time.monotonic()
+    translator = Translator(model, prepared.source_codec, prepared.target_codec, SearchConfig(beam=1))
+    likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
+    texts = [translation.text for translation in translator.translate(prepared.valid_source)]
+    samples = zip(prepared.valid_source, prepared.valid_target, texts, strict=True)
+    return Validation(
+        step=step,
+        perplexity=perplexity(*likelihood),
+        bleu=bleu(texts, prepared.valid_target).value,
+        samples=tuple(Sample(*sample) for sample in list(samples)[:SAMPLES]),
+        seconds=time.monotonic() - start,
+    )
+
+
+def until(train: TrainConfig, budget: Budget) -> str:
+    """When the run ends, in words."""
+    if budget.updates is None or budget.seconds is None:
+        epoch = timedelta(seconds=round(budget.updates_per_epoch * budget.seconds_per_update))
+        return f"{train.patience} validations bring no better perplexity; an epoch takes about {epoch}"
+    end = datetime.now().astimezone() + timedelta(seconds=budget.seconds)
+    epochs = budget.updates / budget.updates_per_epoch
+    duration = timedelta(seconds=round(budget.seconds))
+    return f"about {end:%a %H:%M} (in {duration}): {budget.updates:,} updates, {epochs:.1f} epochs"
+
+
+def too_long(config: Config, budget: Budget, vocabulary: int) -> str:
+    """A warning that names the largest preset with which the same epochs would fit an hour."""
+    assert budget.seconds is not None
+    now = multiplications(config.model, vocabulary)
+    hours = budget.seconds / HOUR
+    for name in ("small", "tiny"):
+        preset = load_config(preset=name)
+        seconds = budget.seconds * multiplications(preset.model, preset.text.vocabulary) / now
+        if seconds <= HOUR:
+            return f"that is {hours:.0f} hours; --preset {name} would fit the same epochs into an hour"
+    return f"that is {hours:.0f} hours; --preset tiny --minutes 60 would fit an hour, in fewer epochs"
+
+
+def describe_model(config: Config, model: Transformer) -> str:
+    """The variant by its names in the paper."""
+    m = config.model
+    attention = {"scaled": "scaled dot-product", "unscaled": "unscaled dot-product", "additive": "additive"}[
+        m.attention
+    ]
+    window = f" within {m.window} positions" if m.window else ""
+    return (
+        f"{m.norm}-norm Transformer ({config.preset}), {attention} attention{window}, "
+        f"{m.encoder_layers}+{m.decoder_layers} layers, d_model {m.d_model}, d_ff {m.d_ff}, {m.num_heads} heads, {m.positions} positions, "
+        f"{model.num_parameters():,} parameters"
+    )
+
+
+def describe_data(prepared: Prepared) -> str:
+    """The corpus in a line."""
+    pair = f"{prepared.source_lang or '?'}-{prepared.target_lang or '?'}"
+    sizes = sorted({prepared.source_codec.size, prepared.target_codec.size})
+    vocabulary = " and ".join(f"{size:,}" for size in sizes)
+    tokens = int(prepared.train.target.offsets[-1])
+    return (
+        f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), {len(prepared.valid):,} for validation, "
+        f"vocabulary {vocabulary}"
+    )
