@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from transduce.data import german
 from transduce.data.german import Agreement, Tense
 from transduce.data.lexicon import Adjective, Noun, Verb
-from transduce.data.nominals import Nominal, Token
+from transduce.data.nominals import THE, Nominal, NounPhrase, Token
 
 
 class Modal(NamedTuple):
@@ -80,15 +80,23 @@ class Clause:
     def deny(self) -> None:
         """Negate: with kein if there is an indefinite object, else with nicht."""
         self.negated = True
-        if self.object and not self.object.definite:
-            self.object.denied = True
+        if isinstance(self.object, NounPhrase) and not self.object.definite:
+            if self.object.plural and self._hides_not:
+                self.object.determiner = THE  # "cannot see dogs" has no word that kein alone translates
+            else:
+                self.object.denied = True
+
+    @property
+    def _hides_not(self) -> bool:
+        """Whether English writes "cannot"."""
+        return isinstance(self.tense, Modal) and self.tense.english == "can"
 
     @property
     def negation_link(self) -> int:
         """The link of "not": that of kein's article if kein denies, that of "cannot" if it hides there."""
         if self.object and self.object.denied:
             return self.object.link
-        if isinstance(self.tense, Modal) and self.tense.english == "can":
+        if self._hides_not:
             return self.link + 1
         return self.link + 2
 
