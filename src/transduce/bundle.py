@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from transduce.config import Config, make_config, read_toml
 from transduce.errors import BundleError
-from transduce.files import sha256, write_directory, write_file, write_json
+from transduce.files import file_name, sha256, write_directory, write_file, write_json
 from transduce.text import load_codecs, save_codecs
 from transduce.text.codec import Codec
 from transduce.version import __version__
@@ -26,7 +28,30 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
+MANIFEST = "manifest.json"
+MAX_MANIFEST = 1 << 20
+"""Bytes; a manifest is a few lines."""
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*", re.IGNORECASE)
+
+
+class Languages(BaseModel):
+    """Language codes, where they are known."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    source: str | None = None
+    target: str | None = None
+
+
+class Manifest(BaseModel):
+    """What stands in manifest.json of a bundle or a checkpoint; facts that are not named here are left alone."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: PositiveInt
+    files: dict[str, str]
+    """The SHA-256 of each file, by its name relative to the manifest."""
+    languages: Languages = Languages()
 
 
 @dataclass(frozen=True)
@@ -73,30 +98,45 @@ def write_bundle(
 def open_bundle(path: Path) -> Bundle:
     """Open a bundle, or the bundle inside a run directory, after checking every file against the manifest."""
     path = locate(path)
-    manifest = read_manifest(path)
+    manifest = read_manifest(path, needs=["config.toml", WEIGHTS, *_codec_files(path)])
+    config = make_config(read_toml(path / "config.toml"), where=str(path / "config.toml"))
     source_codec, target_codec = load_codecs(path / "codec")
-    languages = manifest.get("languages") or {}
+    if config.model.tying == "three-way" and source_codec.size != target_codec.size:
+        raise BundleError(f"{path}: config.toml tells of one vocabulary, codec/ holds two: train or copy it again")
     return Bundle(
         path=path,
-        config=make_config(read_toml(path / "config.toml"), where=str(path / "config.toml")),
+        config=config,
         source_codec=source_codec,
         target_codec=target_codec,
-        source_lang=languages.get("source"),
-        target_lang=languages.get("target"),
+        source_lang=manifest.languages.source,
+        target_lang=manifest.languages.target,
     )
 
 
 def load_model(bundle: Bundle) -> Transformer:
     """The bundle's Transformer with its weights, on the CPU, ready to decode."""
-    from transduce.model import Transformer
+    from transduce.model.transformer import Transformer, shape_only
 
-    model = Transformer(bundle.config.model, bundle.source_codec.size, bundle.target_codec.size)
-    load_weights(model, read_weights(bundle.path / WEIGHTS), where=bundle.path)
+    weights = read_weights(bundle.path / WEIGHTS)
+    config, sizes = bundle.config.model, (bundle.source_codec.size, bundle.target_codec.size)
+    # without numbers first: a configuration must not take memory for a model that the weights do not fill
+    if config.encoder_layers + config.decoder_layers > len(weights):
+        raise BundleError(f"{bundle.path}: config.toml has more layers than {WEIGHTS}: train or copy it again")
+    check_weights(shape_only(config, *sizes), weights, where=bundle.path)
+    model = Transformer(config, *sizes)
+    load_weights(model, weights, where=bundle.path)
     return model.eval().requires_grad_(False)
 
 
 def load_weights(model: Transformer, weights: Mapping[str, Tensor], *, where: Path) -> None:
     """Copy weights into a model, or say which of them do not fit its configuration."""
+    check_weights(model, weights, where=where)
+    for name, parameter in unique_weights(model).items():
+        parameter.copy_(weights[name])
+
+
+def check_weights(model: Transformer, weights: Mapping[str, Tensor], *, where: Path) -> None:
+    """Refuse weights whose names or shapes are not the model's."""
     expected = unique_weights(model)
     for name in sorted(expected.keys() ^ weights.keys()):
         raise BundleError(f"{where}: {WEIGHTS} and config.toml disagree about {name!r}: train or copy it again")
@@ -104,7 +144,6 @@ def load_weights(model: Transformer, weights: Mapping[str, Tensor], *, where: Pa
         if weight.shape != expected[name].shape:
             shapes = f"{tuple(weight.shape)} in {WEIGHTS}, {tuple(expected[name].shape)} by config.toml"
             raise BundleError(f"{where}: {name!r} is {shapes}: train or copy it again")
-        expected[name].data.copy_(weight)
 
 
 def unique_weights(model: Transformer) -> dict[str, Tensor]:
@@ -125,48 +164,78 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def write_manifest(directory: Path, facts: Mapping[str, object]) -> None:
     """Hash every file of a directory into its manifest.json."""
-    names = sorted(p.relative_to(directory).as_posix() for p in directory.rglob("*") if p.is_file())
-    hashes = {name: sha256(directory / name) for name in names}
-    write_json(directory / "manifest.json", {"format": FORMAT, "transduce": __version__, **facts, "files": hashes})
+    hashes = {name: sha256(directory / name) for name in _files(directory)}
+    write_json(directory / MANIFEST, {"format": FORMAT, "transduce": __version__, **facts, "files": hashes})
 
 
-def read_manifest(directory: Path) -> dict[str, dict[str, str | None]]:
-    """A directory's manifest, once every file it names was found unchanged."""
-    path = directory / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        written, hashes = int(manifest["format"]), dict(manifest["files"])
-    except FileNotFoundError:
-        raise BundleError(f"{directory}: no manifest.json: not a bundle, or not a whole one") from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BundleError(f"{path}: damaged: copy or train the model again") from None
-    if written > FORMAT:
-        raise BundleError(f"{path}: format {written}, and this version reads up to {FORMAT}: upgrade transduce")
-    for name, expected in hashes.items():
+def read_manifest(directory: Path, *, needs: Iterable[str] = ()) -> Manifest:
+    """A directory's manifest, once it names all that is needed and every file it names was found unchanged."""
+    path = directory / MANIFEST
+    manifest = _parse_manifest(path)
+    for name in needs:
+        if name not in manifest.files:
+            raise BundleError(f"{path}: does not name {name}: copy or train the model again")
+    for name, expected in manifest.files.items():
         file = directory / name
-        if not SAFE_NAME.fullmatch(name) or ".." in name or file.is_symlink() or file.parent.is_symlink():
+        if not SAFE_NAME.fullmatch(name) or _leads_through_a_link(directory, name):
             raise BundleError(f"{path}: refuses the file name {name!r}: a bundle holds plain files of its own")
         if not file.is_file():
             raise BundleError(f"{file}: missing: copy or train the model again")
-        if sha256(file) != expected:
+        try:
+            found = sha256(file)
+        except OSError as error:
+            raise BundleError(f"{file}: cannot read: {error.strerror}: check its permissions and disk") from None
+        if found != expected:
             raise BundleError(f"{file}: damaged: its SHA-256 is not the manifest's: copy or train the model again")
-    return dict(manifest)
+    return manifest
 
 
 def locate(path: Path) -> Path:
     """The bundle at `path`, or at `path`/model when `path` is a run."""
     if not path.is_dir():
         raise BundleError(f"{path}: no such directory: give a run or a bundle")
-    if (path / "manifest.json").is_file() and (path / "codec").is_dir():
+    if (path / "state.json").is_file():
+        raise BundleError(f"{path}: a checkpoint, which has no vocabulary: give the run it belongs to")
+    if (path / MANIFEST).is_file():
         return path
-    if (path / "model" / "manifest.json").is_file():
+    if (path / "model" / MANIFEST).is_file():
         return path / "model"
     if (path / "checkpoints").is_dir():
         raise BundleError(f"{path}: this run has no model yet: `transduce train --resume {path}` goes on with it")
-    raise BundleError(f"{path}: neither a bundle (no manifest.json) nor a run (no model/)")
+    raise BundleError(f"{path}: neither a bundle (no {MANIFEST}) nor a run (no model/)")
+
+
+def _parse_manifest(path: Path) -> Manifest:
+    try:
+        if path.stat().st_size > MAX_MANIFEST:
+            raise ValueError("too large")
+        table = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(table["format"], int) and table["format"] > FORMAT:
+            newer = f"format {table['format']}, and this version reads up to {FORMAT}"
+            raise BundleError(f"{path}: {newer}: upgrade transduce")
+        return Manifest.model_validate(table)
+    except FileNotFoundError:
+        raise BundleError(f"{path.parent}: no {MANIFEST}: not a bundle, or not a whole one") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise BundleError(f"{path}: damaged: copy or train the model again") from None
+
+
+def _leads_through_a_link(directory: Path, name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return any(directory.joinpath(*parts[: end + 1]).is_symlink() for end in range(len(parts)))
+
+
+def _files(directory: Path) -> list[str]:
+    """Names of all files below a directory, and of links, which would hide some."""
+    found = (p for p in directory.rglob("*") if p.is_file() or p.is_symlink())
+    return sorted(p.relative_to(directory).as_posix() for p in found)
+
+
+def _codec_files(directory: Path) -> list[str]:
+    return [f"codec/{name}" for name in _files(directory / "codec")]
 
 
 def _without_paths(config: Config) -> Config:
     files = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
-    names = {field: tuple(Path(p).name for p in getattr(config.data, field)) for field in files}
+    names = {field: tuple(file_name(p) for p in getattr(config.data, field)) for field in files}
     return config.model_copy(update={"data": config.data.model_copy(update={**names, "store": None})})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from transduce.config import Config
 from transduce.data.preparation import Prepared
+from transduce.files import file_name
 from transduce.version import __version__
 
 TEMPLATE = """# {title}
@@ -34,7 +35,7 @@ def model_card(
 ) -> str:
     """The card of a trained model, in Markdown."""
     model, data = config.model, config.data
-    names = [name.replace("\\", "/").rsplit("/", 1)[-1] for name in (*data.source, *data.target, *data.pairs)]
+    names = [file_name(path) for path in (*data.source, *data.target, *data.pairs)]
     source, target = prepared.source_lang or "unnamed", prepared.target_lang or "unnamed"
     return TEMPLATE.format(
         title=f"{source}-{target} {config.preset}",

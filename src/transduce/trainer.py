@@ -27,7 +27,7 @@ from transduce.train.average import average
 from transduce.train.calibration import Budget, calibrate, multiplications, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Listeners, Log, Sample, Validation
-from transduce.train.state import State, checkpoints, load_checkpoint, newest_whole, to_average
+from transduce.train.state import State, checkpoints, load_checkpoint, remove_damaged, to_average
 
 SAMPLES = 3
 DAY, HOUR = 86400.0, 3600.0
@@ -101,11 +101,10 @@ class Trainer:
         optimizer = make_optimizer(model, self.config.train)
         directory = self.out / "checkpoints"
         directory.mkdir(exist_ok=True)
-        if checkpoints(directory):
-            newest, damage = newest_whole(directory)
-            for each in damage:
-                self.listener.warn(f"{each}; using {newest.name}")
-            state = load_checkpoint(newest, model, optimizer)
+        for damage in remove_damaged(directory):
+            self.listener.warn(f"{damage}; using the checkpoint before it")
+        if kept := checkpoints(directory):
+            state = load_checkpoint(kept[-1], model, optimizer)
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
             state = State()

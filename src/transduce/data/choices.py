@@ -19,17 +19,9 @@ from transduce.data.verbs import DATIVE, DITRANSITIVE, INTRANSITIVE, TRANSITIVE
 
 Kind = Literal["intransitive", "transitive", "dative", "ditransitive", "quality", "comparative", "causative"]
 
-KINDS: tuple[Kind, ...] = (
-    *("transitive",) * 9,
-    *("intransitive",) * 5,
-    *("quality",) * 3,
-    "dative",
-    "ditransitive",
-    "comparative",
-    "causative",
-)
-ACTIONS = KINDS[:14]
-"""The kinds that tell of an event with one or two parties."""
+ACTIONS: tuple[Kind, ...] = (*("transitive",) * 8, *("intransitive",) * 5, "dative", "ditransitive")
+"""The kinds that tell of an event, each as often as it is drawn."""
+KINDS: tuple[Kind, ...] = (*ACTIONS, *("quality",) * 3, "comparative", "causative")
 _VERBS: dict[str, tuple[Verb, ...]] = {
     "intransitive": INTRANSITIVE,
     "transitive": TRANSITIVE,
@@ -38,20 +30,25 @@ _VERBS: dict[str, tuple[Verb, ...]] = {
 }
 WILLING = frozenset({"person", "animal", "barker"})
 """Who can want, have to or be able to do something."""
-OWNED = frozenset({"animal", "device", "vehicle", "food", "text", "clothing", "furniture", "fragile", "kin"})
-OWNED_BY_ANIMALS = frozenset({"animal", "food"})
+_OWNED = frozenset({"animal", "device", "vehicle", "food", "text", "clothing", "furniture", "fragile", "kin"})
+_OWNED_BY_ANIMALS = frozenset({"food"})
+_STRANGE_TO_OWN = frozenset({"rent", "steal", "buy", "order", "discover"})
+"""What one hardly does to one's own things."""
+_UNWILLED = frozenset({"arrive", "notice", "disappear", "discover", "understand", "wake up"})
+"""What happens to people and animals rather than that they want it or have to do it."""
 OWNERS = tuple(noun for noun in NOUNS if "person" in noun.classes and noun.gender != "n")
+ANIMALS = tuple(noun for noun in NOUNS if "animal" in noun.classes)
 PEOPLE = tuple(noun for noun in NOUNS if "person" in noun.classes)
 _FIXED = ("building", "vehicle", "furniture", "light")
 _NAMED = {noun.english: noun for noun in NOUNS}
-PLACES = tuple(
+_PLACES = tuple(
     Place(english, german, _NAMED[name])
     for english, german, names in (
         ("in", "in", "garden park forest cellar kitchen city village restaurant office"),
         ("behind", "hinter", "house church station hotel barn"),
         ("in front of", "vor", "museum school castle tower hut"),
         ("under", "unter", "table bench bed"),
-        ("next to", "neben", "sofa window shelf chair fireplace"),
+        ("next to", "neben", "sofa shelf chair fireplace"),
     )
     for name in names.split()
 )
@@ -89,6 +86,33 @@ def times(tense: Tense | Modal) -> tuple[Adverbial, ...]:
     return _PAST_TIME if is_past(tense) else _ANY_TIME
 
 
+def willed(verb: Verb) -> bool:
+    """Whether someone may want or have to do this."""
+    return bool(verb.subjects & WILLING) and f"{verb.english} {verb.particle}".strip() not in _UNWILLED
+
+
+def able(tense: Tense | Modal) -> Tense | Modal:
+    """The tense, or "can" or "could" in place of other modals: fog wants nothing and must do nothing."""
+    return (THEN if tense.past else NOW)[0] if isinstance(tense, Modal) else tense
+
+
+def animal_ownable(verb: Verb) -> bool:
+    """Whether animals may do this to their own things."""
+    return "animal" in verb.subjects and bool(verb.objects & _OWNED_BY_ANIMALS)
+
+
+def owned_by(subject: Nominal) -> frozenset[str]:
+    """What the subject can call its own."""
+    animal = isinstance(subject, NounPhrase) and subject.noun.classes[0] == "animal"
+    return _OWNED_BY_ANIMALS if animal else _OWNED
+
+
+def ownable(verb: Verb) -> bool:
+    """Whether people may do this to their own things."""
+    known = verb.english not in _STRANGE_TO_OWN
+    return known and "person" in verb.subjects and bool(verb.objects & _OWNED)
+
+
 @cache
 def usable(kind: Kind, tense: Tense | Modal, *, separable: bool, possessive: bool) -> tuple[Verb, ...]:
     """The verbs of a kind that show the tense, can be willed if it is a modal, and fit the wish."""
@@ -96,17 +120,23 @@ def usable(kind: Kind, tense: Tense | Modal, *, separable: bool, possessive: boo
         verb
         for verb in _VERBS[kind]
         if (verb.prefix or not separable)
-        and (verb.subjects & WILLING or not isinstance(tense, Modal))
+        and (willed(verb) or not isinstance(tense, Modal))
         and (verb.tells_tenses_apart or tense != "present")
-        and (("person" in verb.subjects and verb.objects & OWNED) or not possessive)
+        and (ownable(verb) or not possessive)
     )
 
 
+def places(clause: Clause) -> tuple[Place, ...]:
+    """Where it can happen: only who does nothing to anything fits under a table."""
+    return tuple(place for place in _PLACES if place.german in ("in", "hinter", "vor")) if clause.object else _PLACES
+
+
 def happens_somewhere(clause: Clause) -> bool:
-    """Whether a place makes sense: for people and animals, and what they can have in their hands."""
+    """Whether a place makes sense: for what people and animals do without going there."""
     living = isinstance(clause.subject, PronounPhrase) or bool(WILLING & set(clause.subject.noun.classes))
     fixed = isinstance(clause.object, NounPhrase) and clause.object.noun.classes[0] in _FIXED
-    return living and not fixed and not clause.recipient
+    moving = clause.verb.auxiliary == "sein" or clause.verb.prefix in ("zurück", "ab")
+    return living and not fixed and not moving and not clause.recipient
 
 
 @cache
@@ -124,10 +154,12 @@ def suffering(kinds: frozenset[str]) -> tuple[Verb, ...]:
 def own(subject: Nominal) -> Determiner | None:
     """The possessive that means the subject itself."""
     if isinstance(subject, NounPhrase):
+        if subject.noun.classes[0] not in WILLING:
+            return None
         if subject.plural:
             return nominals.THEIR
-        if "person" not in subject.noun.classes:
-            return nominals.ITS[subject.noun.gender] if "animal" in subject.noun.classes else None
+        if subject.noun.classes[0] == "animal":
+            return nominals.ITS[subject.noun.gender]
         return {"m": nominals.HIS, "f": nominals.HER, "n": None}[subject.noun.gender]
     own = {"I": nominals.MY, "we": nominals.OUR, "he": nominals.HIS, "she": nominals.HER}
     return own.get(subject.nominative)

@@ -124,10 +124,8 @@ def english(clause: Clause, *, question: bool = False) -> list[Token]:
     """The clause in English."""
     helpers, verbs = _english_verb(clause, question=question)
     if clause.negated:
-        if helpers[-1][0] == "can":
-            helpers = [("cannot", helpers[-1][1])]
-        else:
-            helpers = [*helpers, ("not", clause.negation_link)]
+        hidden = helpers[-1][0] == "can"
+        helpers = [("cannot", clause.link + 1)] if hidden else [*helpers, ("not", clause.negation_link)]
     subject = _with_relative(clause.subject)
     words = [*helpers, *subject, *verbs] if question else [*subject, *helpers, *verbs]
     particle: list[Token] = [(word, clause.link) for word in clause.verb.particle.split()]

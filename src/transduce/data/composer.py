@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from transduce.data import choices, clauses, nominals
 from transduce.data.choices import Kind
-from transduce.data.clauses import MODALS, Clause, Modal, Quality
+from transduce.data.clauses import Clause, Modal, Quality
 from transduce.data.german import Tense
 from transduce.data.lexicon import Adjective, Noun, Verb
 from transduce.data.nominals import Determiner, Nominal, NounPhrase, Token
@@ -94,17 +94,19 @@ class Composer:
             self.used.add("plural")
         return phrase
 
-    def some(self, classes: frozenset[str], *, plural: bool = False, known: bool = False) -> NounPhrase:
-        """A noun phrase of one of these classes; `known` keeps it definite."""
+    def some(
+        self, classes: frozenset[str], *, plural: bool = False, known: bool = False, own: bool = True
+    ) -> NounPhrase:
+        """A noun phrase of one of these classes; `known` keeps it definite, `own` allows "my" and the like."""
         noun = self.unmentioned(self.pick(choices.members(classes)))
         if noun.classes[0] in ("cause", "task"):
             return self.noun_phrase(noun)
-        plural = plural or self.chance(0.1)
+        plural = plural or self.chance(0.13)
         draw = self._random()
         determiner = nominals.THE
         if draw > 0.94:
             determiner = nominals.THIS if plural or known or draw > 0.96 else nominals.EVERY
-        elif draw > 0.88 and "kin" in noun.classes:
+        elif draw > 0.88 and own and "kin" in noun.classes:
             determiner = self.pick((nominals.MY, nominals.HIS, nominals.HER, nominals.OUR))
             self.used.add("possessive")
         elif draw > 0.65 and not known:
@@ -172,8 +174,12 @@ class Composer:
         """Someone does something, perhaps to something, perhaps for someone."""
         tense = wish.tense
         modal = isinstance(tense, Modal)
-        verb = self.pick(choices.usable(kind, tense, separable=wish.separable, possessive=wish.possessive))
-        subject = self._subject(verb.subjects & choices.WILLING if modal else verb.subjects, wish)
+        verbs = choices.usable(kind, tense, separable=wish.separable, possessive=wish.possessive)
+        if wish.possessive and self.chance(0.25):
+            verbs = tuple(verb for verb in verbs if choices.animal_ownable(verb)) or verbs
+        verb = self.pick(verbs)
+        classes = verb.subjects & choices.WILLING if modal else verb.subjects
+        subject = self._owner(verb, wish) if wish.possessive else self._subject(classes, wish)
         clause = Clause(subject, verb, tense, self.link())
         if verb.objects:
             clause.object = self._object(verb, subject, wish, known=wish.negated and kind == "dative")
@@ -187,7 +193,7 @@ class Composer:
             cause = self.some(MAKE.subjects)
             task = self.some(MAKE.objects)
             quality = Quality(self.pick(choices.qualities("task")), "comparative", None)
-            tense = MODALS[0] if isinstance(wish.tense, Modal) else wish.tense
+            tense = choices.able(wish.tense)
             return Clause(cause, MAKE, tense, self.link(), object=task, quality=quality)
         subject = self._subject(BE.subjects, replace(wish, known=True))
         kind_of_subject = subject.noun.classes[0] if isinstance(subject, NounPhrase) else "person"
@@ -209,18 +215,25 @@ class Composer:
     def _subject(self, classes: frozenset[str], wish: Wish) -> Nominal:
         if "person" in classes and not wish.plural and not wish.relative and self.chance(0.2):
             return nominals.speaker(self.pick(("I", "we", "he", "she")), self.link())
-        if wish.possessive:
-            return self.noun_phrase(self.unmentioned(choices.OWNERS), plural=wish.plural or self.chance(0.15))
-        if wish.relative:
+        if wish.relative or wish.plural:
             classes = classes - {"task"}
-        return self.some(classes, plural=wish.plural, known=wish.known or wish.negated)
+        known = wish.known or wish.negated
+        return self.some(classes, plural=wish.plural, known=known, own=not wish.relative)
+
+    def _owner(self, verb: Verb, wish: Wish) -> Nominal:
+        """A subject that can do this to something of its own."""
+        if not wish.plural and self.chance(0.2):
+            return nominals.speaker(self.pick(("I", "we", "he", "she")), self.link())
+        owners = choices.ANIMALS if choices.animal_ownable(verb) and self.chance(0.7) else choices.OWNERS
+        return self.noun_phrase(self.unmentioned(owners), plural=wish.plural or self.chance(0.15))
 
     def _object(self, verb: Verb, subject: Nominal, wish: Wish, *, known: bool) -> NounPhrase:
         owner = choices.own(subject)
-        owns = owner is not None and (wish.possessive or (self.chance(0.08) and not wish.bare))
-        owned = choices.OWNED_BY_ANIMALS if owner and owner.english == "its" else choices.OWNED
+        plain = wish.bare or wish.relative or not choices.ownable(verb)
+        owns = owner is not None and (wish.possessive or (self.chance(0.08) and not plain))
+        owned = choices.owned_by(subject)
         owns = owns and bool(verb.objects & owned)
-        thing = self.some(verb.objects & owned if owns else verb.objects, known=known or owns)
+        thing = self.some(verb.objects & owned if owns else verb.objects, known=known or owns, own=not wish.relative)
         if wish.negated and thing.determiner in (nominals.TWO, nominals.THREE, nominals.MANY, nominals.EVERY):
             thing.determiner = nominals.THE
         if owner and owns:
@@ -233,7 +246,7 @@ class Composer:
         if self.chance(0.15):
             clause.time = self.pick(choices.times(clause.tense))
         elif self.chance(0.2) and choices.happens_somewhere(clause):
-            clause.place = self.pick(choices.PLACES)
+            clause.place = self.pick(choices.places(clause))
 
     def _attach_relative(self, clause: Clause) -> None:
         """Hang a relative clause on the subject or on the object."""
@@ -247,24 +260,25 @@ class Composer:
         if holder.denied:
             holder.determiner = nominals.THE
             holder.denied = False
-        holder.relative = self._relative(holder, past=clauses.is_past(clause.tense))
+        holder.relative = self._relative(holder, clause)
         self.used.add("relative")
 
-    def _relative(self, holder: NounPhrase, *, past: bool) -> Clause:
+    def _relative(self, holder: NounPhrase, main: Clause) -> Clause:
         """What the holder does, or what someone does to it."""
         kinds = frozenset(holder.noun.classes)
+        past = clauses.is_past(main.tense)
         tense = self.tense(past=past)
         if isinstance(tense, Modal):
             tense = "past" if past else "present"
         pronoun = nominals.relative(holder, self.link())
         if self.chance(0.5):
-            verb = self.pick(choices.doing(kinds))
+            verb = self.pick([verb for verb in choices.doing(kinds) if verb is not main.verb])
             wish = Wish(tense, bare=True)
             clause = Clause(pronoun, verb, tense, self.link())
             if verb.objects:
                 clause.object = self._object(verb, holder, wish, known=True)
         else:
-            verb = self.pick(choices.suffering(kinds))
+            verb = self.pick([verb for verb in choices.suffering(kinds) if verb is not main.verb])
             subject = self.some(verb.subjects, known=True)
             clause = Clause(subject, verb, tense, self.link(), object=pronoun, gap=True)
         if clause.tense == "present" and not verb.tells_tenses_apart and clause.subject.agreement != "3sg":

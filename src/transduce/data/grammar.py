@@ -44,12 +44,12 @@ def separable(composer: Composer) -> Draft:
 
 def perfect(composer: Composer) -> Draft:
     """ "The child has fallen asleep." """
-    return _one_clause(composer, Wish("perfect", kind=_doing(composer)))
+    return _one_clause(composer, Wish("perfect", kind=composer.pick(ACTIONS)))
 
 
 def modal(composer: Composer) -> Draft:
     """ "The farmer wants to sell the cow." """
-    return _one_clause(composer, Wish(composer.modal(past=composer.chance(0.4)), kind=_doing(composer)))
+    return _one_clause(composer, Wish(composer.modal(past=composer.chance(0.4)), kind=composer.pick(ACTIONS)))
 
 
 def negation(composer: Composer) -> Draft:
@@ -127,10 +127,6 @@ HELD_OUT: dict[tuple[str, str], tuple[str, Callable[[Composer], Draft]]] = {
     ("fronted clause", "modal"): ("subordinate", _fronted_clause_with_modal),
 }
 """Constructions that only the "combinations" split shows together -> phenomenon, and what draws one."""
-
-
-def _doing(composer: Composer) -> Kind:
-    return "transitive" if composer.chance(0.6) else "intransitive"
 
 
 def _deniable(tense: Tense | Modal) -> Tense | Modal:

@@ -20,7 +20,10 @@ Token = tuple[str, int]
 
 
 class Determiner(NamedTuple):
-    """The English word (another before plurals), the German one, and whether it points at known things."""
+    """The English word (another before plurals), the German one, and whether it points at known things.
+
+    The definite ones come early in a German clause ("heute jede Jacke", but "die Jacke heute").
+    """
 
     english: str
     english_plural: str
@@ -30,7 +33,7 @@ class Determiner(NamedTuple):
 
 THE = Determiner("the", "the", "der", True)
 THIS = Determiner("this", "these", "dies", True)
-EVERY = Determiner("every", "every", "jed", True)
+EVERY = Determiner("every", "every", "jed", False)
 A = Determiner("a", "", "ein", False)
 TWO = Determiner("two", "two", "zwei", False)
 THREE = Determiner("three", "three", "drei", False)

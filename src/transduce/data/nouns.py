@@ -134,6 +134,6 @@ NOUNS: tuple[Noun, ...] = (
     *nouns(
         "room",
         "n",
-        "village Dorf Dörfer; restaurant Restaurant Restaurants; office Büro Büros; window Fenster Fenster",
+        "village Dorf Dörfer; restaurant Restaurant Restaurants; office Büro Büros",
     ),
 )

@@ -40,7 +40,7 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.threshold = round(rate * 2**16)
+        self.threshold = min(round(rate * 2**16), 2**16 - 1)
         self.site = 0
 
     def forward(self, x: Tensor, noise: Noise | None) -> Tensor:

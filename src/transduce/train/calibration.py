@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from statistics import median
 
 from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.data.batching import Batching, collate
@@ -40,18 +41,17 @@ def calibrate(model: Transformer, store: Store, config: Config) -> Budget:
     )
     updates = batching.epoch(0)
     micro_batches = [cut for update in updates for cut in update]
-    tried = seconds = 0.0
-    for number, indices in enumerate(micro_batches[: max(1, len(micro_batches))]):
+    passes: list[float] = []
+    for indices in micro_batches:
         start = time.monotonic()
         loss = batch_loss(model, collate(store, indices), Noise(train.seed, 0), train.label_smoothing)
         loss.smoothed.backward()
-        if number or len(micro_batches) == 1:  # the first pass also sets things up
-            seconds, tried = seconds + time.monotonic() - start, tried + 1
-        if seconds > CALIBRATION_SECONDS:
+        passes.append(time.monotonic() - start)
+        if sum(passes) > CALIBRATION_SECONDS and len(passes) > 1:
             break
     model.zero_grad(set_to_none=True)
-    per_update = seconds / max(tried, 1) * len(micro_batches) / len(updates)
-    return budget(train, per_update, len(updates))
+    seconds = median(passes[1:] or passes)  # the first pass also sets things up
+    return budget(train, seconds * len(micro_batches) / len(updates), len(updates))
 
 
 def budget(train: TrainConfig, seconds_per_update: float, updates_per_epoch: int) -> Budget:
@@ -71,15 +71,17 @@ def resolve(train: TrainConfig, budget: Budget) -> tuple[TrainConfig, list[str]]
     updates = budget.updates
     if updates is None:
         return train.model_copy(update={"patience": train.patience or PATIENCE}), []
-    changes: dict[str, int] = {}
+    changes: dict[str, float] = {}
     if updates < WARMUPS * train.warmup_steps:
-        changes["warmup_steps"] = max(1, updates // SHORT_WARMUP)
+        shorter = changes["warmup_steps"] = max(1, updates // SHORT_WARMUP)
+        # the schedule's peak is warmup_steps^-0.5: a short warm-up must not raise it
+        changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
     if updates < VALIDATIONS * train.validate_every:
         changes["validate_every"] = max(1, updates // VALIDATIONS)
     if updates < CHECKPOINTS * train.save_every:
         changes["save_every"] = max(1, updates // CHECKPOINTS)
     told = [
-        f"{name} {getattr(train, name):,} is long for about {updates:,} updates: shortened to {value:,}"
+        f"train.{name} {getattr(train, name):,} is too much for about {updates:,} updates: now {value:,.4g}"
         for name, value in changes.items()
     ]
     return train.model_copy(update=changes), told

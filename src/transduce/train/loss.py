@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.autograd.function import once_differentiable
 
 CHUNK_ELEMENTS = 2**21  # logits at once: 8 MB in float32
 
@@ -25,22 +25,30 @@ class Loss(NamedTuple):
 
 
 def smoothed_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Parameter | None, expected: Tensor, smoothing: float
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor, smoothing: float
 ) -> Loss:
     """The loss of `expected` (N) given `hidden` (ND): 1 - eps of the target is the gold, eps is spread over V."""
-    return Loss(*_ProjectedCrossEntropy.apply(hidden, weight, bias, expected, smoothing))  # type: ignore[no-untyped-call]
+    # ctx.needs_input_grad does not know of no_grad, and a Function's forward always runs without gradients
+    learning = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias))
+    sums = _ProjectedCrossEntropy.apply(hidden, weight, bias, expected, smoothing, learning)  # type: ignore[no-untyped-call]
+    return Loss(*sums)
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        expected: Tensor,
+        smoothing: float,
+        learning: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        differentiate = any(ctx.needs_input_grad[:3])
         size = weight.size(0)
-        hidden_gradient = torch.empty_like(hidden) if differentiate else None
-        weight_gradient = torch.zeros_like(weight) if differentiate else None
-        bias_gradient = torch.zeros_like(bias) if differentiate and bias is not None else None
+        hidden_gradient = torch.empty_like(hidden) if learning else None
+        weight_gradient = torch.zeros_like(weight) if learning else None
+        bias_gradient = torch.zeros_like(bias) if learning and bias is not None else None
         smoothed, nll = hidden.new_zeros(()), hidden.new_zeros(())
         correct = torch.zeros((), dtype=torch.int64, device=hidden.device)
         rows = max(1, CHUNK_ELEMENTS // size)
@@ -65,12 +73,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             weight_gradient.addmm_(gradient.t(), states)
             if bias_gradient is not None:
                 bias_gradient += gradient.sum(dim=0)
-        ctx.gradients = hidden_gradient, weight_gradient, bias_gradient
+        ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
         ctx.mark_non_differentiable(nll, correct)
         return smoothed, nll, correct
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = tuple(None if g is None else g.mul_(upstream[0]) for g in ctx.gradients)
-        ctx.gradients = None
-        return *gradients, None, None
+        gradients = (None if g is None else g * upstream[0] for g in ctx.saved_tensors)
+        return *gradients, None, None, None

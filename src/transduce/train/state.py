@@ -25,7 +25,7 @@ from transduce.bundle import (
     write_manifest,
 )
 from transduce.config import TrainConfig
-from transduce.errors import BundleError, RunError
+from transduce.errors import BundleError
 from transduce.files import write_directory, write_file, write_json
 from transduce.model import Transformer
 
@@ -92,23 +92,30 @@ def checkpoints(directory: Path) -> list[Path]:
     return sorted(p for p in directory.glob("step-*") if p.is_dir())
 
 
-def newest_whole(directory: Path) -> tuple[Path, list[str]]:
-    """The newest checkpoint whose files are what its manifest says, and what was wrong with newer ones."""
+def step_of(path: Path) -> int:
+    """The step at which a checkpoint was written."""
+    return int(path.name.removeprefix("step-"))
+
+
+def remove_damaged(directory: Path) -> list[str]:
+    """Delete checkpoints whose files are not what their manifest says; returns what was wrong with each."""
     damage: list[str] = []
-    for path in reversed(checkpoints(directory)):
+    for path in checkpoints(directory):
         try:
             read_manifest(path)
         except BundleError as error:
             damage.append(str(error))
-        else:
-            return path, damage
-    found = f" ({'; '.join(damage)})" if damage else ""
-    raise RunError(f"{directory}: no whole checkpoint to go on from{found}: start again with another --out")
+            shutil.rmtree(path)
+    return damage
 
 
 def to_average(directory: Path, train: TrainConfig) -> list[Path]:
-    """The checkpoints that the bundle averages: the last ones, or the best by validation perplexity."""
+    """The checkpoints that the bundle averages: the last ones, or the best by validation perplexity.
+
+    One that a signal left between two regular ones is not among them: it would make the result depend on the signal.
+    """
     paths = checkpoints(directory)
+    paths = [path for path in paths[:-1] if step_of(path) % train.save_every == 0] + paths[-1:]
     if train.average == "best":
         paths = _by_perplexity(paths) or paths
         return sorted(paths[: train.average_count])
