@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -117,7 +118,7 @@ def test_without_noise_or_rate_nothing_is_dropped() -> None:
 
 def test_the_gradient_passes_where_the_value_did() -> None:
     module, x, upstream = dropout(0.4), random(7, 9).requires_grad_(), random(7, 9, seed=2)
-    factor = NOISE.keep(5, x.shape, module.threshold) * module.scale
+    factor = NOISE.keep(5, x.shape, module.threshold).double() * module.scale
     out = module(x, NOISE)
     assert 0 < factor.count_nonzero() < factor.numel()
     assert torch.allclose(out, x * factor, rtol=1e-15)
@@ -170,6 +171,36 @@ def test_every_place_in_a_model_has_a_site_of_its_own() -> None:
     assert not torch.equal(two[0](torch.ones(99), NOISE), two[1](torch.ones(99), NOISE))
 
 
+def kept(module: Dropout, shape: torch.Size) -> Tensor:
+    """What the elements of a tensor are multiplied by at one place of a model."""
+    assert module.threshold
+    return NOISE.keep(module.site, shape, module.threshold).double() * module.scale
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_sub_layers_output_is_dropped_before_it_is_added_and_normed(norm: str) -> None:
+    residual, x = model(dropout=0.4, norm=norm).encoder.layers[1].self_residual, random(3, 5, 8)
+    if norm == "pre":
+        expected = x + residual.norm(x).sin() * kept(residual.dropout, x.shape)
+    else:
+        expected = residual.norm(x + x.sin() * kept(residual.dropout, x.shape))
+    assert torch.allclose(residual(x, torch.sin, NOISE), expected, rtol=0, atol=1e-12)
+
+
+def test_inside_the_feed_forward_network_activations_are_dropped() -> None:
+    network, x = model(relu_dropout=0.4, activation="gelu").decoder.layers[1].feed_forward, random(3, 5, 8)
+    activations = F.gelu(network.inner(x))
+    expected = network.outer(activations * kept(network.dropout, activations.shape))
+    assert torch.allclose(network(x, NOISE), expected, rtol=0, atol=1e-12)
+
+
+def test_the_sum_of_embedding_and_position_is_dropped() -> None:
+    embedding = model(dropout=0.4).target_embedding
+    whole = embedding(TARGET, 3, None)
+    expected = whole * kept(embedding.dropout, whole.shape)
+    assert torch.allclose(embedding(TARGET, 3, NOISE), expected, rtol=0, atol=1e-12)
+
+
 EVERYWHERE = {"dropout": 0.2, "attention_dropout": 0.3, "relu_dropout": 0.4}
 
 
@@ -187,18 +218,12 @@ def test_each_kind_of_dropout_changes_training_and_nothing_else(kind: str) -> No
 def test_recomputed_activations_see_the_same_masks(window: int | None) -> None:
     trained = model(window=window, **EVERYWHERE)
 
-    def gradients(*, recompute: bool) -> list[Tensor]:
-        memory, may_attend = trained.encode(SOURCE, noise=NOISE)
-        if recompute:
-            x = trained.source_embedding(SOURCE, 0, NOISE)
-            for layer in trained.encoder.layers:
-                x = checkpoint(layer, x, may_attend, noise=NOISE, record=None, use_reentrant=False)
-            memory = x
-        hidden = trained.decode(TARGET, memory, may_attend, noise=NOISE)
-        return list(torch.autograd.grad(hidden.square().sum(), list(trained.parameters()), allow_unused=True))
+    def gradients(hidden: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(hidden.square().sum(), list(trained.parameters()))
 
-    kept, recomputed = gradients(recompute=False), gradients(recompute=True)
-    assert all(torch.equal(a, b) for a, b in zip(kept, recomputed, strict=True))
+    stored = gradients(trained(SOURCE, TARGET, noise=NOISE))
+    recomputed = gradients(checkpoint(trained, SOURCE, TARGET, noise=NOISE, use_reentrant=False))
+    assert all(torch.equal(a, b) for a, b in zip(stored, recomputed, strict=True))
 
 
 def test_training_on_one_sentence_many_times_averages_to_the_model_without_dropout() -> None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from transduce.config import ModelConfig
+from transduce.config import ModelConfig, load_config
 from transduce.model.transformer import shape_only
 
 
@@ -109,7 +109,5 @@ def test_the_number_of_heads_costs_no_parameters_when_their_width_shrinks_with_i
 
 
 def test_the_base_and_big_presets_are_the_papers_rows() -> None:
-    from transduce.config import preset
-
-    assert preset("base").model == ModelConfig()
-    assert preset("big").model == ModelConfig.model_validate(ROWS[-1].changes)
+    assert load_config(preset="base").model == ModelConfig()
+    assert load_config(preset="big").model == ModelConfig.model_validate(ROWS[-1].changes)

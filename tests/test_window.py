@@ -86,9 +86,7 @@ def test_blocks_give_what_full_attention_with_a_band_mask_gives(
     ("length", "window", "padding"),
     [(7, 1, 0), (7, 2, 3), (7, 3, 0), (9, 4, 2), (8, 4, 0), (10, 6, 9), (11, 7, 1), (5, 10, 2), (5, 40, 0), (1, 4, 0)],
 )
-def test_every_compatibility_can_be_restricted(
-    name: str, causal: bool, length: int, window: int, padding: int
-) -> None:
+def test_every_compatibility_can_be_restricted(name: str, causal: bool, length: int, window: int, padding: int) -> None:
     assert_like_full_attention(name, length, window, causal=causal, padding=padding, bias=True)
 
 

@@ -5,6 +5,7 @@ Opening a bundle imports no torch and runs no code from it; its weights are read
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -119,7 +120,7 @@ def load_model(bundle: Bundle) -> Transformer:
 
     weights = read_weights(bundle.path / WEIGHTS)
     config, sizes = bundle.config.model, (bundle.source_codec.size, bundle.target_codec.size)
-    # without numbers first: a configuration must not take memory for a model that the weights do not fill
+    # names and shapes first: a configuration must not take time and memory for a model that the weights do not fill
     if config.encoder_layers + config.decoder_layers > len(weights):
         raise BundleError(f"{bundle.path}: config.toml has more layers than {WEIGHTS}: train or copy it again")
     check_weights(shape_only(config, *sizes), weights, where=bundle.path)
@@ -163,9 +164,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def write_manifest(directory: Path, facts: Mapping[str, object]) -> None:
-    """Hash every file of a directory into its manifest.json."""
+    """Hash every file of a directory into its manifest.json, and then the manifest itself."""
     hashes = {name: sha256(directory / name) for name in _files(directory)}
-    write_json(directory / MANIFEST, {"format": FORMAT, "transduce": __version__, **facts, "files": hashes})
+    table = {"format": FORMAT, "transduce": __version__, **facts, "files": hashes}
+    write_json(directory / MANIFEST, {**table, "sha256": _digest(table)})
 
 
 def read_manifest(directory: Path, *, needs: Iterable[str] = ()) -> Manifest:
@@ -213,11 +215,18 @@ def _parse_manifest(path: Path) -> Manifest:
         if isinstance(table["format"], int) and table["format"] > FORMAT:
             newer = f"format {table['format']}, and this version reads up to {FORMAT}"
             raise BundleError(f"{path}: {newer}: upgrade transduce")
+        if table.pop("sha256") != _digest(table):
+            raise ValueError("changed")
         return Manifest.model_validate(table)
     except FileNotFoundError:
         raise BundleError(f"{path.parent}: no {MANIFEST}: not a bundle, or not a whole one") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise BundleError(f"{path}: damaged: copy or train the model again") from None
+
+
+def _digest(table: Mapping[str, object]) -> str:
+    """The SHA-256 of what a manifest says, however it is laid out."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def _leads_through_a_link(directory: Path, name: str) -> bool:

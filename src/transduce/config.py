@@ -23,6 +23,8 @@ from pydantic import (
 
 from transduce.errors import ConfigError
 
+Layers = Annotated[int, Field(gt=0, le=1024)]
+Width = Annotated[int, Field(gt=0, le=65536)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Step = Literal["nfc", "nfkc", "lower", "squeeze"]
 
@@ -38,19 +40,19 @@ class Section(BaseModel):
 class ModelConfig(Section):
     """The shape of the Transformer and the variations that the paper names."""
 
-    encoder_layers: PositiveInt = 6
+    encoder_layers: Layers = 6
     """N of the encoder (section 3.1)."""
-    decoder_layers: PositiveInt = 6
+    decoder_layers: Layers = 6
     """N of the decoder (section 3.1)."""
-    d_model: PositiveInt = 512
+    d_model: Width = 512
     """Width of embeddings and of every sub-layer's output."""
-    d_ff: PositiveInt = 2048
+    d_ff: Width = 2048
     """Inner width of the feed-forward networks (section 3.3)."""
-    num_heads: PositiveInt = 8
+    num_heads: Width = 8
     """Attention heads h (section 3.2.2)."""
-    d_k: PositiveInt | None = None
+    d_k: Width | None = None
     """Width of a head's queries and keys; unset: d_model / num_heads (Table 3 B varies it)."""
-    d_v: PositiveInt | None = None
+    d_v: Width | None = None
     """Width of a head's values; unset: d_model / num_heads."""
     dropout: Probability = 0.1
     """P_drop: on each sub-layer's output before it is added, and on embedding + position (section 5.4)."""
@@ -60,7 +62,7 @@ class ModelConfig(Section):
     """Dropout inside the feed-forward network: not in the paper."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """Position encodings (section 3.5; Table 3 E compares the two)."""
-    max_positions: PositiveInt = 1024
+    max_positions: Annotated[int, Field(gt=0, le=1 << 20)] = 1024
     """Rows of the learned position table, and so the longest sequence; sinusoids have no limit."""
     norm: Literal["post", "pre"] = "post"
     """post: LayerNorm(x + Sublayer(x)), the paper's; pre: x + Sublayer(LayerNorm(x)), and a norm after each stack."""
@@ -350,7 +352,7 @@ def _explain(error: ValidationError) -> str:
         near = _nearest(place, [*known_keys(), *Config.model_fields])
         return f"unknown key {place!r}{near} `transduce config` shows all"
     if first["type"] == "value_error":  # of several keys together
-        return f"{place or 'config'}: {first['msg'].removeprefix('Value error, ')}"
+        return f"{place}: ".removeprefix(": ") + first["msg"].removeprefix("Value error, ")
     wanted = {"model_type": "should be a table", "tuple_type": "should be a list"}
     message = wanted.get(first["type"]) or first["msg"].removeprefix("Input ")
     return f"{place} = {reprlib.repr(first['input'])}: {message}"

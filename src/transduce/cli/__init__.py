@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done; also when the reader of a pipe went away |
 | 1 | a bug of ours, with a traceback |
-| 2 | a mistake of the user's, with the way out |
+| 2 | a mistake of the user's, or a refusal of the machine's such as a full disk, with the way out |
 | 130 | SIGINT (Ctrl-C), after saving |
 | 143 | SIGTERM, after saving |
 """
@@ -14,7 +14,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated
+import traceback
+from itertools import takewhile
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -29,6 +31,7 @@ app = typer.Typer(
     help="The Transformer of 'Attention Is All You Need': train, translate, measure.",
     epilog="Example: transduce train --source a.en --target a.de --out run/; transduce translate run/ < in > out",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -62,20 +65,34 @@ def start(
 def main() -> None:
     """Run the command and turn what went wrong into the exit code."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    verbose = any(argument in ("--verbose", "-v") for argument in sys.argv[1:])
     try:
         app()
     except Interrupted as interruption:
         typer.echo(f"transduce: {interruption}", err=True)
         sys.exit(interruption.exit_code)
     except UserError as error:
-        if verbose:
-            raise
-        typer.echo(f"transduce: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # the reader went away; what is left in the buffer must not be flushed to it again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _refuse(str(error))
+    except OSError as error:  # the machine's refusal, such as a full disk
+        _refuse(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+    except SystemExit as end:
+        # typer and rich answer a broken pipe by exit code 1, but a reader that has seen enough is no failure
+        if isinstance(end.__context__, BrokenPipeError):
+            _let_go_of_pipes()
+            sys.exit(0)
+        raise
+
+
+def _refuse(message: str) -> NoReturn:
+    """One line on stderr, with --verbose below the traceback, and exit code 2."""
+    flags = list(takewhile(lambda argument: argument.startswith("-"), sys.argv[1:]))
+    if "--verbose" in flags or "-v" in flags:
+        traceback.print_exc()
+    typer.echo("transduce: " + message.replace("\n", " "), err=True)
+    sys.exit(2)
+
+
+def _let_go_of_pipes() -> None:
+    """What is still buffered must not be flushed to a reader that went away."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ def config(
     """Print the configuration that these flags give, as TOML."""
     if explain is not None:
         meaning, default = configuration.describe(explain)
-        typer.echo(f"{explain} (default: {'unset' if default is None else default})\n{meaning}")
+        typer.echo(f"{explain} (default: {'unset' if default is None else json.dumps(default)})\n{meaning}")
     elif presets:
         typer.echo("\n".join(configuration.presets()))
     else:

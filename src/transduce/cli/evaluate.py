@@ -27,30 +27,30 @@ def evaluate(
 ) -> None:
     """Print sacreBLEU, chrF, the paper's BLEU and, for a model, perplexity; each with how it was made."""
     display: Display = context.obj
-    if reference is None or (hypothesis is None) == (model is None) or (model is not None) != (source is not None):
+    if reference is None or (hypothesis is None) == (model is None) or (model is None) != (source is None):
         raise UserError("give MODEL --source FILE --reference FILE, or --hypothesis FILE --reference FILE")
-    from transduce.cli.translate import open_output, read_lines
+    if model is None and any(option is not None for option in (beam, alpha, output)):
+        raise UserError("--beam, --alpha and --output belong to a MODEL, not to --hypothesis")
+    from transduce.cli.translate import open_output, read_lines, refuse_overwriting
     from transduce.evaluate.bleu import bleu, chrf, paper_bleu
 
-    references = list(read_lines([reference], display))
-    scores: list[str] = []
-    if model is None:
-        assert hypothesis is not None
-        hypotheses = list(read_lines([hypothesis], display))
-    else:
-        assert source is not None
+    refuse_overwriting(output)
+    given = source or hypothesis
+    assert given is not None
+    lines, references = (list(read_lines([path], display)) for path in (given, reference))
+    if len(lines) != len(references):
+        raise UserError(f"{given}: {len(lines):,} lines, {reference}: {len(references):,}: line i must answer line i")
+    hypotheses, scores = lines, []
+    if model is not None:
         from transduce.decode.translator import Translator
 
         translator = Translator.load(model, warn=display.warn)
         lang = lang or (translator.bundle.target_lang if translator.bundle else None)
-        sources = list(read_lines([source], display))
-        if len(sources) != len(references):
-            raise UserError(f"{source}: {len(sources):,} lines, {reference}: {len(references):,}: they must agree")
-        hypotheses = translate_all(translator, sources, display, beam=beam, alpha=alpha)
-        scores.append(likelihood(translator, sources, references))
-        if output is not None:
-            with open_output(output) as out:
-                out.write("".join(text + "\n" for text in hypotheses).encode())
+        hypotheses = translate_all(translator, lines, display, beam=beam, alpha=alpha)
+        scores.append(likelihood(translator, lines, references))
+    if output is not None:
+        with open_output(output) as out:
+            out.write("".join(text + "\n" for text in hypotheses).encode())
     found = [bleu(hypotheses, references), chrf(hypotheses, references)]
     if lang is not None:
         found.append(paper_bleu(hypotheses, references, language=lang))

@@ -10,8 +10,6 @@ import typer
 from transduce.cli.display import Display
 from transduce.errors import UserError
 
-Files = Annotated[list[Path] | None, typer.Option()]
-
 
 def train(
     context: typer.Context,

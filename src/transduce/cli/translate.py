@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -11,7 +12,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from transduce.cli.display import Display
-from transduce.errors import CorpusError
+from transduce.errors import CorpusError, UserError
 
 WINDOW = 2000  # lines read, translated and written together
 
@@ -20,27 +21,29 @@ def translate(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A run or a bundle.")],
     inputs: Annotated[list[Path] | None, typer.Argument(help="Text files, plain, .gz or .xz; else stdin.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of stdout.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A new file; else stdout.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
     alpha: Annotated[float | None, typer.Option(min=0, help="Length penalty ((5 + length) / 6)^alpha.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Write so many outputs a line: line, score, text.")] = 1,
 ) -> None:
     """Translate text, a sentence a line; line i of the output belongs to line i of the input.
 
-    Blank lines stay empty. Bad UTF-8 becomes U+FFFD, and a line too long for the model is translated in parts,
-    each with a warning.
+    Blank lines stay empty. Bad UTF-8 becomes U+FFFD, and a line too long for the model is translated in parts;
+    a warning names each such line.
     """
     display: Display = context.obj
+    refuse_overwriting(output)
+    total = count_lines(inputs) if inputs else None
     from transduce.decode.translator import Translator
 
     translator = Translator.load(model, warn=display.warn)
     if n_best > (beam or translator.search.beam):
         raise typer.BadParameter(f"{n_best} is more than the beam: raise --beam", param_hint="--n-best")
     lines = read_lines(inputs, display)
-    interactive = not inputs and sys.stdin.isatty()
+    window_size = 1 if not inputs and standard_input().isatty() else WINDOW
     done = 0
-    with open_output(output) as out, display.progress("translating", None) as progress:
-        while window := list(islice(lines, 1 if interactive else WINDOW)):
+    with open_output(output) as out, display.progress("translating", total) as progress:
+        while window := list(islice(lines, window_size)):
             found = translator.translate(window, beam=beam, alpha=alpha, n_best=n_best, first_line=done + 1)
             for number, translation in enumerate(found, done + 1):
                 if n_best == 1:
@@ -52,24 +55,36 @@ def translate(
             progress.update(progress.task_ids[0], completed=done)
 
 
+def count_lines(inputs: list[Path]) -> int:
+    """How many lines the files have; reading them all first finds a damaged one before anything is written."""
+    return sum(1 for path in inputs for _ in read_file(path))
+
+
 def read_lines(inputs: list[Path] | None, display: Display) -> Iterator[str]:
     """Every line of the files, or of stdin; what is not UTF-8 is replaced, with a warning that names the line."""
     if not inputs:
-        yield from decode_lines(sys.stdin.buffer, "stdin", display)
+        yield from decode_lines(standard_input(), "stdin", display)
         return
+    for path in inputs:
+        for line, (text, is_utf8) in enumerate(read_file(path), 1):
+            if not is_utf8:
+                display.warn(f"{path}: line {line}: not UTF-8: bad bytes became U+FFFD")
+            yield text
+
+
+def read_file(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every line of a file, and whether it was UTF-8."""
     from transduce.data.lines import read_blocks
     from transduce.data.problems import Problem
 
-    for path in inputs:
-        line = 0
-        for block in read_blocks(path):
-            for index, text in enumerate(block.texts):
-                line += 1
-                if problem := block.problems.get(index):
-                    if problem != Problem.BAD_UTF8:
-                        raise CorpusError(f"{path}: line {line}: over 1 MiB: split it first")
-                    display.warn(f"{path}: line {line}: not UTF-8: bad bytes became U+FFFD")
-                yield text
+    line = 0
+    for block in read_blocks(path):
+        for index, text in enumerate(block.texts):
+            line += 1
+            problem = block.problems.get(index)
+            if problem == Problem.OVER_LONG:
+                raise CorpusError(f"{path}: line {line}: over 1 MiB: split it first")
+            yield text, problem is None
 
 
 def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterator[str]:
@@ -85,11 +100,31 @@ def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterat
             yield line.decode("utf-8", errors="replace")
 
 
-def open_output(path: Path | None) -> BinaryIO:
-    """The file to write, or stdout."""
-    if path is None:
-        return sys.stdout.buffer
+def standard_input() -> BinaryIO:
+    """The bytes of stdin."""
+    if sys.stdin is None:
+        raise UserError("stdin is closed: name input files, or pipe text in")
+    return sys.stdin.buffer
+
+
+def refuse_overwriting(path: Path | None) -> None:
+    """An output is a new file."""
+    if path is not None and (path.exists() or path.is_symlink()):
+        raise UserError(f"{path}: exists: choose another --output")
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[BinaryIO]:
+    """A file that appears when it is whole, or stdout as it is."""
+    from transduce.files import new_file
+
+    if path is None and sys.stdout is None:
+        raise UserError("stdout is closed: name a file with --output")
     try:
-        return path.open("xb")
+        with nullcontext(sys.stdout.buffer) if path is None else new_file(path) as file:
+            yield file
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise CorpusError(f"{path}: cannot write: {error.strerror}: choose another --output") from None
+        name = "stdout" if path is None else path
+        raise UserError(f"{name}: cannot write: {error.strerror or error}: choose another --output") from None

@@ -31,7 +31,6 @@ _SHAPES: tuple[Shape, ...] = (
     "if",
 )
 _GERMAN = {"because": "weil", "although": "obwohl", "but": "aber", "if": "wenn"}
-_CLASSES = ("animal", *THINGS.split())
 
 
 class Reference(NamedTuple):
@@ -81,17 +80,17 @@ def _sayable(antecedent: str, distractor: str) -> tuple[tuple[Sayable, ...], ...
 
 
 @cache
-def frames() -> tuple[Frame, ...]:
-    """Every way to mention two things of which either can be meant afterwards."""
-    found: list[Frame] = []
+def frames() -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    """Every way to mention an animal and a thing of which either can be meant afterwards: animal first, thing first."""
+    found: tuple[list[Frame], list[Frame]] = ([], [])
     for verb in (*TRANSITIVE, *DATIVE):
-        for subject in _CLASSES:
-            for thing in _CLASSES:
-                if subject != thing and subject in verb.subjects and thing in verb.objects:
-                    frame = Frame(verb, subject, thing, _sayable(subject, thing), _sayable(thing, subject))
+        for thing in THINGS.split():
+            for order, (subject, other) in zip(found, (("animal", thing), (thing, "animal")), strict=True):
+                if subject in verb.subjects and other in verb.objects:
+                    frame = Frame(verb, subject, other, _sayable(subject, other), _sayable(other, subject))
                     if frame.of_subject and frame.of_object:
-                        found.append(frame)
-    return tuple(found)
+                        order.append(frame)
+    return tuple(found[0]), tuple(found[1])
 
 
 @cache
@@ -103,7 +102,7 @@ def compose(
     composer: Composer, *, wanted: Shape | None = None, comparative: bool = False
 ) -> tuple[list[Token], list[Token], Reference]:
     """The words of a phrase with "it", in both languages, and what the pronoun stands for."""
-    frame = composer.pick(frames())
+    frame = composer.pick(composer.pick(frames()))
     means_subject = composer.chance(0.5)
     groups = frame.of_subject if means_subject else frame.of_object
     if comparative:

@@ -2,7 +2,7 @@
 
 torch's CPU dropout draws from one global stream: resuming a run would need that stream's state, and it is slow
 (docs/performance.md). Here each mask follows from (seed, update, micro-batch, rank, site): nothing is saved, a resumed
-run draws the same masks, and so does a recomputed activation.
+run draws the same masks, and so does a recomputed activation. Other devices have a fast dropout: there it is torch's.
 """
 
 from __future__ import annotations

@@ -120,9 +120,11 @@ class Transformer(nn.Module):
         self.initialize()
 
     def initialize(self) -> None:
-        """Xavier uniform for each head-projection and feed-forward matrix, N(0, 1/d_model) for embeddings.
+        """Xavier uniform for every matrix, with half the variance for queries, keys and values; N(0, 1/d_model) for
+        embeddings.
 
-        The paper does not say how it initialised; docs/paper-map.md.
+        The paper does not say how it initialised. Smaller queries and keys start attention off nearly uniform, which
+        post-norm needs to learn soon; torch.nn and fairseq do the same.
         """
         deviation = self.config.d_model**-0.5
         for name, parameter in self.named_parameters():
@@ -133,8 +135,9 @@ class Transformer(nn.Module):
             elif parameter.dim() == 1:
                 nn.init.zeros_(parameter)
             else:
+                attended = name.endswith(("qkv.weight", "query.weight", "decoder.memory.weight"))
                 for block in self.blocks(name, parameter):
-                    nn.init.xavier_uniform_(block)
+                    nn.init.xavier_uniform_(block, gain=0.5**0.5 if attended else 1.0)
 
     def blocks(self, name: str, weight: Tensor) -> list[Tensor]:
         """The matrices that one fused weight holds."""

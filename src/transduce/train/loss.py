@@ -55,7 +55,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         for start in range(0, hidden.size(0), rows):
             states, gold = hidden[start : start + rows], expected[start : start + rows, None]
             logits = states @ weight.t() if bias is None else torch.addmm(bias, states, weight.t())
-            best, guess = logits.max(dim=1, keepdim=True)
+            best = logits.amax(dim=1, keepdim=True)
             gold_logit = logits.gather(1, gold)
             mean_logit = logits.mean(dim=1, keepdim=True)
             exponentials = logits.sub_(best).exp_()
@@ -63,7 +63,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             normaliser = total.log() + best
             nll += (normaliser - gold_logit).sum()
             smoothed += (normaliser - (1 - smoothing) * gold_logit - smoothing * mean_logit).sum()
-            correct += (guess == gold).sum()
+            correct += (gold_logit == best).sum()
             if hidden_gradient is None or weight_gradient is None:
                 continue
             gradient = exponentials.div_(total)  # softmax - (1 - eps) onehot - eps / V
