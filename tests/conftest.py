@@ -6,6 +6,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from short_phrases import write_phrasebook
+
 settings.register_profile("transduce", deadline=None, print_blob=True)
 settings.load_profile("transduce")
 
@@ -16,25 +18,15 @@ BUNDLE_SETTINGS = [
     "model.d_ff=128",
     "model.dropout=0.0",
     "text.vocabulary=700",
-    "train.batch_tokens=1200",
-    "train.micro_batch_tokens=1200",
-    "train.warmup_steps=60",
-    "train.steps=400",
+    "train.batch_tokens=800",
+    "train.micro_batch_tokens=800",
+    "train.warmup_steps=150",
+    "train.learning_rate=0.6",
+    "train.steps=700",
     "train.validate_every=200",
     "train.save_every=50",
     "train.threads=1",
 ]
-
-
-def write_phrasebook(directory: Path, *, train: int, valid: int) -> None:
-    """Files train.en, train.de, valid.en and valid.de of the embedded corpus."""
-    from transduce.data.phrasebook import phrases
-
-    directory.mkdir(parents=True, exist_ok=True)
-    for split, count in (("train", train), ("valid", valid)):
-        found = phrases(split, count)
-        (directory / f"{split}.en").write_text("".join(p.source + "\n" for p in found), encoding="utf-8", newline="\n")
-        (directory / f"{split}.de").write_text("".join(p.target + "\n" for p in found), encoding="utf-8", newline="\n")
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +42,7 @@ def phrasebook(session_directory: Path) -> Path:
     directory = session_directory / "phrasebook"
     with FileLock(session_directory / "phrasebook.lock"):
         if not (directory / "valid.de").is_file():
-            write_phrasebook(directory, train=6000, valid=200)
+            write_phrasebook(directory, train=20_000, valid=600)
     return directory
 
 

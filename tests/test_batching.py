@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_data import shared_lines
 
+from shared_data import shared_lines
 from transduce.data.batching import Batching, collate
 from transduce.data.phrasebook import phrases
 from transduce.data.store import Store, write_store

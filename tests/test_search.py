@@ -107,7 +107,9 @@ def test_a_model_that_never_ends_stops_at_each_sentences_own_limit(beam: int) ->
     model = random_model(0, size=20, output_bias=True)
     model.projection.bias[EOS] = -1e4
     source = random_source(0, [2, 6], size=20)
-    for length, hypotheses in zip([2, 6], beam_search(model, source, beam=beam, alpha=0.6, extra_length=5), strict=True):
+    for length, hypotheses in zip(
+        [2, 6], beam_search(model, source, beam=beam, alpha=0.6, extra_length=5), strict=True
+    ):
         assert {len(h.ids) for h in hypotheses} == {length + 5}
     assert [len(h.ids) for h in greedy(model, source, extra_length=5)] == [7, 11]
 

@@ -191,7 +191,9 @@ def test_a_second_start_finds_the_token_ids(tmp_path: Path, small_corpus: Path) 
 def test_patience_ends_a_run_without_a_budget(tmp_path: Path, small_corpus: Path) -> None:
     heard = Recorder()
     run = tmp_path / "run"
-    trainer(run, small_corpus, "train.validate_every=1", "train.patience=2", "train.learning_rate=30", listener=heard).run()
+    trainer(
+        run, small_corpus, "train.validate_every=1", "train.patience=2", "train.learning_rate=30", listener=heard
+    ).run()
     scores = [validation.perplexity for validation in heard.validations]
     best = scores.index(min(scores))
     assert len(scores) == best + 3
@@ -206,7 +208,9 @@ def test_the_budget_in_minutes_ends_a_run(tmp_path: Path, small_corpus: Path) ->
 
 
 def test_the_budget_in_epochs_passes_over_every_pair(tmp_path: Path, small_corpus: Path) -> None:
-    trainer(tmp_path / "run", small_corpus, "train.epochs=2", "train.validate_every=1000", "train.save_every=1000").run()
+    trainer(
+        tmp_path / "run", small_corpus, "train.epochs=2", "train.validate_every=1000", "train.save_every=1000"
+    ).run()
     newest = checkpoints(tmp_path / "run" / "checkpoints")[-1]
     state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
     assert (state["epoch"], state["update"]) == (2, 0)
@@ -257,7 +261,9 @@ def letters(tmp_path: Path) -> tuple[Store, Symbols]:
     codec = Symbols(list("abcdef"))
     generator = np.random.default_rng(0)
     rows = [" ".join(generator.choice(list("abcdef"), size=generator.integers(1, 9))) for _ in range(80)]
-    return write_store(tmp_path / "ids", [(i, r, r[::-1]) for i, r in enumerate(rows)], codec, codec, max_length=20), codec
+    return write_store(
+        tmp_path / "ids", [(i, r, r[::-1]) for i, r in enumerate(rows)], codec, codec, max_length=20
+    ), codec
 
 
 def new_loop(store: Store, codec: Symbols, directory: Path, *settings: str) -> Loop:

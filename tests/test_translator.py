@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from short_phrases import short_phrases
 from transduce import Translator
-from transduce.data.phrasebook import phrases
 from transduce.decode.splitting import split_long
 from transduce.decode.translator import batches
 from transduce.evaluate.bleu import bleu
@@ -20,11 +20,11 @@ def translator(bundle: Path) -> Translator:
 
 @pytest.fixture(scope="module")
 def sources() -> list[str]:
-    return [phrase.source for phrase in phrases("test", 300)]
+    return [phrase.source for phrase in short_phrases("test", 1500)]
 
 
 def test_it_has_learned_to_translate(translator: Translator) -> None:
-    unseen = phrases("test", 200)
+    unseen = short_phrases("test", 1000)
     texts = [t.text for t in translator.translate([phrase.source for phrase in unseen])]
     assert bleu(texts, [phrase.target for phrase in unseen]).value > 30
 
@@ -60,9 +60,7 @@ def test_n_best_begins_with_the_best(translator: Translator, sources: list[str])
 def test_the_likelihood_of_its_own_output_is_the_searchs(translator: Translator, sources: list[str]) -> None:
     found = translator.translate(sources[:20], beam=1)
     nll, tokens = translator.likelihood(sources[:20], [t.text for t in found])
-    same_pieces = all(
-        translator.target_codec.decode(translator.target_codec.encode(t.text)) == t.text for t in found
-    )
+    same_pieces = all(translator.target_codec.decode(translator.target_codec.encode(t.text)) == t.text for t in found)
     assert same_pieces
     assert tokens >= 20
     assert nll == pytest.approx(-sum(t.log_probability for t in found), rel=0.02)

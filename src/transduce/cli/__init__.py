@@ -66,7 +66,7 @@ def main() -> None:
     """Run the command and turn what went wrong into the exit code."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        app()
+        app(prog_name="transduce")  # also for `python -m transduce`
     except Interrupted as interruption:
         typer.echo(f"transduce: {interruption}", err=True)
         sys.exit(interruption.exit_code)

@@ -31,10 +31,10 @@ def evaluate(
         raise UserError("give MODEL --source FILE --reference FILE, or --hypothesis FILE --reference FILE")
     if model is None and any(option is not None for option in (beam, alpha, output)):
         raise UserError("--beam, --alpha and --output belong to a MODEL, not to --hypothesis")
-    from transduce.cli.translate import open_output, read_lines, refuse_overwriting
+    from transduce.cli.translate import open_output, read_lines, refuse_output
     from transduce.evaluate.bleu import bleu, chrf, paper_bleu
 
-    refuse_overwriting(output)
+    refuse_output(output)
     given = source or hypothesis
     assert given is not None
     lines, references = (list(read_lines([path], display)) for path in (given, reference))

@@ -32,7 +32,8 @@ def translate(
     a warning names each such line.
     """
     display: Display = context.obj
-    refuse_overwriting(output)
+    window_size = 1 if not inputs and standard_input().isatty() else WINDOW
+    refuse_output(output)
     total = count_lines(inputs) if inputs else None
     from transduce.decode.translator import Translator
 
@@ -40,7 +41,6 @@ def translate(
     if n_best > (beam or translator.search.beam):
         raise typer.BadParameter(f"{n_best} is more than the beam: raise --beam", param_hint="--n-best")
     lines = read_lines(inputs, display)
-    window_size = 1 if not inputs and standard_input().isatty() else WINDOW
     done = 0
     with open_output(output) as out, display.progress("translating", total) as progress:
         while window := list(islice(lines, window_size)):
@@ -107,10 +107,12 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def refuse_overwriting(path: Path | None) -> None:
-    """An output is a new file."""
+def refuse_output(path: Path | None) -> None:
+    """An output is a new file, or a stdout that is open; better told before the work than after it."""
     if path is not None and (path.exists() or path.is_symlink()):
         raise UserError(f"{path}: exists: choose another --output")
+    if path is None and sys.stdout is None:
+        raise UserError("stdout is closed: name a file with --output")
 
 
 @contextmanager
@@ -118,8 +120,6 @@ def open_output(path: Path | None) -> Iterator[BinaryIO]:
     """A file that appears when it is whole, or stdout as it is."""
     from transduce.files import new_file
 
-    if path is None and sys.stdout is None:
-        raise UserError("stdout is closed: name a file with --output")
     try:
         with nullcontext(sys.stdout.buffer) if path is None else new_file(path) as file:
             yield file

@@ -108,9 +108,9 @@ def owned_by(subject: Nominal) -> frozenset[str]:
 
 
 def ownable(verb: Verb) -> bool:
-    """Whether people may do this to their own things."""
-    known = verb.english not in _STRANGE_TO_OWN
-    return known and "person" in verb.subjects and bool(verb.objects & _OWNED)
+    """Whether people or animals may do this to their own things."""
+    human = "person" in verb.subjects and bool(verb.objects & _OWNED)
+    return verb.english not in _STRANGE_TO_OWN and (human or animal_ownable(verb))
 
 
 @cache

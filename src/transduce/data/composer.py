@@ -222,9 +222,11 @@ class Composer:
 
     def _owner(self, verb: Verb, wish: Wish) -> Nominal:
         """A subject that can do this to something of its own."""
-        if not wish.plural and self.chance(0.2):
+        human = "person" in verb.subjects
+        if human and not wish.plural and self.chance(0.2):
             return nominals.speaker(self.pick(("I", "we", "he", "she")), self.link())
-        owners = choices.ANIMALS if choices.animal_ownable(verb) and self.chance(0.7) else choices.OWNERS
+        wild = choices.animal_ownable(verb) and (self.chance(0.7) or not human)
+        owners = choices.ANIMALS if wild else choices.OWNERS
         return self.noun_phrase(self.unmentioned(owners), plural=wish.plural or self.chance(0.15))
 
     def _object(self, verb: Verb, subject: Nominal, wish: Wish, *, known: bool) -> NounPhrase:

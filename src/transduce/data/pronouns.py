@@ -31,6 +31,8 @@ _SHAPES: tuple[Shape, ...] = (
     "if",
 )
 _GERMAN = {"because": "weil", "although": "obwohl", "but": "aber", "if": "wenn"}
+_THING_FIRST = 0.1
+"""Share of phrases in which the thing does something to the animal; the more of them, the longer a model learns."""
 
 
 class Reference(NamedTuple):
@@ -81,16 +83,17 @@ def _sayable(antecedent: str, distractor: str) -> tuple[tuple[Sayable, ...], ...
 
 @cache
 def frames() -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
-    """Every way to mention an animal and a thing of which either can be meant afterwards: animal first, thing first."""
-    found: tuple[list[Frame], list[Frame]] = ([], [])
+    """Every way to mention an animal and a thing of which either can be meant: the animal first, the thing first."""
+    animal_first: list[Frame] = []
+    thing_first: list[Frame] = []
     for verb in (*TRANSITIVE, *DATIVE):
         for thing in THINGS.split():
-            for order, (subject, other) in zip(found, (("animal", thing), (thing, "animal")), strict=True):
-                if subject in verb.subjects and other in verb.objects:
-                    frame = Frame(verb, subject, other, _sayable(subject, other), _sayable(other, subject))
-                    if frame.of_subject and frame.of_object:
-                        order.append(frame)
-    return tuple(found[0]), tuple(found[1])
+            of_animal, of_thing = _sayable("animal", thing), _sayable(thing, "animal")
+            if "animal" in verb.subjects and thing in verb.objects:
+                animal_first.append(Frame(verb, "animal", thing, of_animal, of_thing))
+            if thing in verb.subjects and verb.objects <= {"person", "animal"}:
+                thing_first.append(Frame(verb, thing, "animal", of_thing, of_animal))
+    return tuple(animal_first), tuple(thing_first)
 
 
 @cache
@@ -102,7 +105,8 @@ def compose(
     composer: Composer, *, wanted: Shape | None = None, comparative: bool = False
 ) -> tuple[list[Token], list[Token], Reference]:
     """The words of a phrase with "it", in both languages, and what the pronoun stands for."""
-    frame = composer.pick(composer.pick(frames()))
+    animal_first, thing_first = frames()
+    frame = composer.pick(thing_first if composer.chance(_THING_FIRST) else animal_first)
     means_subject = composer.chance(0.5)
     groups = frame.of_subject if means_subject else frame.of_object
     if comparative:

@@ -80,11 +80,10 @@ def resolve(train: TrainConfig, budget: Budget) -> tuple[TrainConfig, list[str]]
         changes["validate_every"] = max(1, updates // VALIDATIONS)
     if updates < CHECKPOINTS * train.save_every:
         changes["save_every"] = max(1, updates // CHECKPOINTS)
-    told = [
-        f"train.{name} {getattr(train, name):,} is too much for about {updates:,} updates: now {value:,.4g}"
-        for name, value in changes.items()
-    ]
-    return train.model_copy(update=changes), told
+    if not changes:
+        return train, []
+    fitted = ", ".join(f"{name} {getattr(train, name):,} -> {value:,.4g}" for name, value in changes.items())
+    return train.model_copy(update=changes), [f"few updates (about {updates:,}): {fitted}"]
 
 
 def multiplications(model: ModelConfig, vocabulary: int) -> int:
