@@ -30,16 +30,16 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
 HEAD = """# Performance
 
-Made by `make bench` on {date}: {machine}, {threads} threads, torch {torch}. Contenders take turns on the same batches in
-one run; medians of {rounds} rounds with their range. The machine is shared and noisy: read ratios, and take those under 1.1
-for ties.
+Made by `make bench` on {date}: {machine}, {threads} threads, torch {torch}. Contenders take turns on the same batches
+in one run; medians of {rounds} rounds with their range. The machine is shared and noisy: read ratios, and take those
+under 1.1 for ties.
 
 ## Training
 
 {name}, joint vocabulary of {vocabulary:,}, at most {tokens:,} tokens a side in a batch, dropout at the places where
-torch.nn.Transformer has it (residuals, embeddings, attention weights, inside the FFN), one Adam update a batch. MFU: useful
-FLOPs (padding not counted) over the best 2048^3 matrix product of the same run, {sgemm:.0f} GFLOP/s. tiny is d_model 128,
-d_ff 256, 4 heads, 4+4 layers; base3 is 512, 2048, 8 heads, 3+3 layers.
+torch.nn.Transformer has it (residuals, embeddings, attention weights, inside the FFN), one Adam update a batch. MFU:
+useful FLOPs (padding not counted) over the best 2048^3 matrix product of the same run, {sgemm:.0f} GFLOP/s. tiny is
+d_model 128, d_ff 256, 4 heads, 4+4 layers; base3 is 512, 2048, 8 heads, 3+3 layers.
 
 | shape | loop | target tokens/s | range | ratio | MFU |
 |---|---|---:|---|---:|---:|

@@ -20,12 +20,13 @@ from transduce.data.store import Store, write_store
 from transduce.errors import Interrupted
 from transduce.model import Transformer
 from transduce.text import Symbols
+from transduce.train.announcement import too_long
 from transduce.train.calibration import Budget, budget, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
 from transduce.train.state import State, checkpoints, load_checkpoint, prune, remove_damaged, save_checkpoint
-from transduce.trainer import choose_preset, too_long
+from transduce.trainer import choose_preset
 
 SMALL = [
     "model.encoder_layers=1",
@@ -321,7 +322,7 @@ def test_a_checkpoint_gives_back_every_number(tmp_path: Path, letters: tuple[Sto
     assert load_checkpoint(path, other.model.double(), other.optimizer) == state
     for name, weight in loop.model.state_dict().items():
         assert torch.equal(weight, other.model.state_dict()[name])
-    mine, theirs = (list(x.optimizer.state[p] for p in x.model.parameters()) for x in (loop, other))
+    mine, theirs = ([x.optimizer.state[p] for p in x.model.parameters()] for x in (loop, other))
     for a, b in zip(mine, theirs, strict=True):
         assert all(torch.equal(a[key], b[key]) for key in ("step", "exp_avg", "exp_avg_sq"))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import torch
@@ -23,14 +22,14 @@ from transduce.evaluate.perplexity import perplexity
 from transduce.files import write_file
 from transduce.model import Transformer
 from transduce.train.allocator import keep_freed_memory
+from transduce.train.announcement import DAY, describe_data, describe_model, too_long, until
 from transduce.train.average import average
-from transduce.train.calibration import Budget, calibrate, multiplications, resolve
+from transduce.train.calibration import calibrate, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Listeners, Log, Sample, Validation
 from transduce.train.state import State, checkpoints, load_checkpoint, remove_damaged, to_average
 
 SAMPLES = 3
-DAY, HOUR = 86400.0, 3600.0
 
 
 def choose_preset(pairs: int) -> tuple[str, str]:
@@ -224,54 +223,4 @@ def validate(model: Transformer, prepared: Prepared, step: int) -> Validation:
         bleu=bleu(texts, prepared.valid_target).value,
         samples=tuple(Sample(*sample) for sample in list(samples)[:SAMPLES]),
         seconds=time.monotonic() - start,
-    )
-
-
-def until(train: TrainConfig, budget: Budget) -> str:
-    """When the run ends, in words."""
-    if budget.updates is None or budget.seconds is None:
-        epoch = timedelta(seconds=round(budget.updates_per_epoch * budget.seconds_per_update))
-        return f"{train.patience} validations bring no better perplexity; an epoch takes about {epoch}"
-    end = datetime.now().astimezone() + timedelta(seconds=budget.seconds)
-    epochs = budget.updates / budget.updates_per_epoch
-    duration = timedelta(seconds=round(budget.seconds))
-    return f"about {end:%a %H:%M} (in {duration}): {budget.updates:,} updates, {epochs:.1f} epochs"
-
-
-def too_long(config: Config, budget: Budget, vocabulary: int) -> str:
-    """A warning that names the largest preset with which the same epochs would fit an hour."""
-    assert budget.seconds is not None
-    now = multiplications(config.model, vocabulary)
-    hours = budget.seconds / HOUR
-    for name in ("small", "tiny"):
-        preset = load_config(preset=name)
-        seconds = budget.seconds * multiplications(preset.model, preset.text.vocabulary) / now
-        if seconds <= HOUR:
-            return f"that is {hours:.0f} hours; --preset {name} would fit the same epochs into an hour"
-    return f"that is {hours:.0f} hours; --preset tiny --minutes 60 would fit an hour, in fewer epochs"
-
-
-def describe_model(config: Config, model: Transformer) -> str:
-    """The variant by its names in the paper."""
-    m = config.model
-    attention = {"scaled": "scaled dot-product", "unscaled": "unscaled dot-product", "additive": "additive"}[
-        m.attention
-    ]
-    window = f" within {m.window} positions" if m.window else ""
-    return (
-        f"{m.norm}-norm Transformer ({config.preset}), {attention} attention{window}, "
-        f"{m.encoder_layers}+{m.decoder_layers} layers, d_model {m.d_model}, d_ff {m.d_ff}, {m.num_heads} heads, {m.positions} positions, "
-        f"{model.num_parameters():,} parameters"
-    )
-
-
-def describe_data(prepared: Prepared) -> str:
-    """The corpus in a line."""
-    pair = f"{prepared.source_lang or '?'}-{prepared.target_lang or '?'}"
-    sizes = sorted({prepared.source_codec.size, prepared.target_codec.size})
-    vocabulary = " and ".join(f"{size:,}" for size in sizes)
-    tokens = int(prepared.train.target.offsets[-1])
-    return (
-        f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), {len(prepared.valid):,} for validation, "
-        f"vocabulary {vocabulary}"
     )
