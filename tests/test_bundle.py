@@ -108,11 +108,12 @@ def test_what_was_written_is_what_is_read(bundle: Path, tmp_path: Path) -> None:
     assert content(tmp_path / "new") == content(bundle)
 
 
-def test_the_card_says_what_the_model_is(bundle: Path) -> None:
+def test_the_card_says_what_the_model_is(bundle: Path, phrasebook: Path) -> None:
     opened, card = open_bundle(bundle), (bundle / "README.md").read_text(encoding="utf-8")
-    model = load_model(opened)
+    parameters = load_model(opened).num_parameters()
+    lines = (phrasebook / "train.en").read_bytes().count(b"\n")
     assert card.startswith("# en-de tiny\n")
-    for fact in ("| en to de |", f"| {model.num_parameters():,} |", "train.en, train.de: 6,000 pairs", "perplexity"):
+    for fact in ("| en to de |", f"| {parameters:,} |", f"train.en, train.de: {lines:,} pairs", "perplexity"):
         assert fact in card
 
 

@@ -56,6 +56,7 @@ def warnings(ran: Ran) -> list[str]:
         (b" \t\na\n\xc2\xa0\n", ["", "A", ""]),
         (b"a\nb", ["A", "B"]),
         (b"a\r\nb\r\n", ["A", "B"]),
+        (b"a\r\r\nb\r", ["A\r", "B"]),
         (b"\xef\xbb\xbfa\nb\n", ["A", "B"]),
         (b"\n\n\na\n\n", ["", "", "", "A", ""]),
         (b"a long line\nb\na longer line still\n", ["A LONG LINE", "B", "A LONGER LINE STILL"]),
@@ -107,8 +108,8 @@ def test_any_lines_are_answered_by_as_many(translator: Translator, lines: list[s
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_files_and_stdin_are_read_alike_whatever_their_bytes(tmp_path: Path, data: list[bytes]) -> None:
     text = b"".join(line + b"\n" for line in data)
-    if text[:2] in (b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"):
-        return  # UTF-16 and gzip are known by their first bytes, in files only
+    if text.startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b", b"\xfd7zXZ\x00")):
+        return  # UTF-16, gzip and xz are known by their first bytes, in files only
     path = tmp_path / "in"
     path.write_bytes(text)
     heard = [StringIO(), StringIO()]

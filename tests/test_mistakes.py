@@ -90,7 +90,10 @@ def test_a_training_file_that_is_none(place: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "a directory", "a pipe", "UTF-16", "half a gzip file"])
-def test_an_input_that_is_none_stops_the_work_before_its_first_line(place: Path, bundle: Path, damage: str) -> None:
+def test_an_input_that_is_none_stops_the_work_before_its_first_line(
+    place: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr("transduce.cli.translate.WINDOW", 1)
     spoil, message = DAMAGE[damage]
     spoil(place / "a.en")
     assert message in refused(place, "translate", bundle, place / "a.de", place / "a.en")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from transduce.data.phrasebook import Phrase, Split
     from transduce.decode.translator import Translator
 
-TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 60_000, 500, 1000
-SHOWN = 8
+TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 100_000, 500, 1000
+PRONOUNS_SHOWN, OTHERS_SHOWN = 5, 5
 
 
 def demo(
@@ -29,19 +30,14 @@ def demo(
     display: Display = context.obj
     import shutil
 
-    from transduce.bundle import open_bundle
     from transduce.decode.translator import Translator
-    from transduce.errors import BundleError
 
     run = out / "run"
-    try:
-        if retrain:
-            raise BundleError("asked to train again")
-        open_bundle(run)
+    if retrain:
+        shutil.rmtree(run, ignore_errors=True)
+    if (run / "model" / "manifest.json").is_file():
         display.note(f"using the model in {run} (--retrain trains it again)")
-    except BundleError:
-        if (run / "checkpoints").is_dir() or retrain:
-            shutil.rmtree(run, ignore_errors=True)
+    else:
         train_phrasebook(out, run, display)
     translator = Translator.load(run, warn=display.warn)
     for line in score(translator, display):
@@ -52,29 +48,33 @@ def demo(
 
 
 def train_phrasebook(out: Path, run: Path, display: Display) -> None:
-    """Write the phrasebook's files and train on them, as a user would on their own."""
-    from transduce.data.phrasebook import phrases
-    from transduce.files import write_file
+    """Write the phrasebook's files and train on them, as a user would on their own; go on with a run that is there."""
     from transduce.trainer import Trainer
 
-    data = out / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    counts: dict[Split, int] = {"train": TRAIN_PAIRS, "valid": VALID_PAIRS}
-    for split, count in counts.items():
-        found = phrases(split, count)
-        write_file(data / f"{split}.en", "".join(phrase.source + "\n" for phrase in found).encode())
-        write_file(data / f"{split}.de", "".join(phrase.target + "\n" for phrase in found).encode())
-    settings = [f'data.valid_source=["{data / "valid.en"}"]', f'data.valid_target=["{data / "valid.de"}"]']
-    trainer = Trainer(
-        run,
-        source=[str(data / "train.en")],
-        target=[str(data / "train.de")],
-        preset="demo",
-        settings=settings,
-        listener=display,
-    )
+    if (run / "config.toml").is_file():
+        trainer = Trainer.resume(run, listener=display)
+    else:
+        files = write_phrasebook(out / "data")
+        settings = [f"data.{key}={json.dumps([str(path)])}" for key, path in files.items()]
+        trainer = Trainer(run, preset="demo", settings=settings, listener=display)
     with display.live():
         trainer.run()
+
+
+def write_phrasebook(directory: Path) -> dict[str, Path]:
+    """Training and validation files, by the setting that names them."""
+    from transduce.data.phrasebook import phrases
+    from transduce.files import write_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    counts: list[tuple[Split, str, int]] = [("train", "", TRAIN_PAIRS), ("valid", "valid_", VALID_PAIRS)]
+    for split, prefix, count in counts:
+        found = phrases(split, count)
+        files[f"{prefix}source"], files[f"{prefix}target"] = directory / f"{split}.en", directory / f"{split}.de"
+        write_file(files[f"{prefix}source"], "".join(phrase.source + "\n" for phrase in found).encode())
+        write_file(files[f"{prefix}target"], "".join(phrase.target + "\n" for phrase in found).encode())
+    return files
 
 
 def score(translator: Translator, display: Display) -> list[str]:
@@ -109,11 +109,11 @@ def score(translator: Translator, display: Display) -> list[str]:
         f"  commonest gender    {majority_gender(chosen):.1%}",
         "",
     ]
-    for phrase, text in (
-        referring[: SHOWN // 2] + [(p, t) for p, t in zip(test, texts[0], strict=True) if not p.pronoun][: SHOWN // 2]
-    ):
-        mark = "=" if text == phrase.target else "≠"
-        lines.append(f"{phrase.source}\n  {mark} {text}" + ("" if mark == "=" else f"\n    (better: {phrase.target})"))
+    plain = [(p, t) for p, t in zip(test, texts[0], strict=True) if not p.pronoun]
+    for phrase, text in [*referring[:PRONOUNS_SHOWN], *plain[:OTHERS_SHOWN]]:
+        lines.append(f"{phrase.source}\n  {text}")
+        if text != phrase.target:
+            lines.append(f"  (better: {phrase.target})")
     return lines
 
 

@@ -87,7 +87,7 @@ def question(composer: Composer) -> Draft:
 
 
 PHENOMENA: dict[str, tuple[int, Callable[[Composer], Draft]]] = {
-    "pronoun": (27, pronoun),
+    "pronoun": (28, pronoun),
     "subordinate": (14, subordinate),
     "separable": (8, separable),
     "perfect": (8, perfect),
@@ -97,7 +97,7 @@ PHENOMENA: dict[str, tuple[int, Callable[[Composer], Draft]]] = {
     "plural": (5, plural),
     "relative": (10, relative),
     "possessive": (5, possessive),
-    "question": (4, question),
+    "question": (7, question),
 }
 """Each phenomenon's share of a hundred-odd phrases, and what draws one."""
 

@@ -31,7 +31,7 @@ _SHAPES: tuple[Shape, ...] = (
     "if",
 )
 _GERMAN = {"because": "weil", "although": "obwohl", "but": "aber", "if": "wenn"}
-_THING_FIRST = 0.1
+_THING_FIRST = 0.05
 """Share of phrases in which the thing does something to the animal; the more of them, the longer a model learns."""
 
 
@@ -140,7 +140,7 @@ def compose(
 
 def _mention(composer: Composer, noun: Noun) -> NounPhrase:
     determiner = composer.pick((*(nominals.THE,) * 7, nominals.A, nominals.A, nominals.THIS))
-    return composer.noun_phrase(noun, determiner)
+    return composer.noun_phrase(noun, determiner, plain=composer.chance(0.5))
 
 
 def _about(
