@@ -25,7 +25,7 @@ from transduce.train.calibration import Budget, budget, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
-from transduce.train.state import State, checkpoints, load_checkpoint, prune, remove_damaged, save_checkpoint
+from transduce.train.state import State, checkpoints, load_checkpoint, prune, save_checkpoint, set_damaged_aside
 from transduce.trainer import choose_preset
 
 SMALL = [
@@ -150,11 +150,12 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, small_corpus: Path)
     assert bundle_digest(tmp_path / "run") == bundle_digest(tmp_path / "whole")
 
 
-def test_a_half_made_checkpoint_is_removed_and_named(tmp_path: Path) -> None:
+def test_what_is_no_checkpoint_is_set_aside_and_named(tmp_path: Path) -> None:
     (tmp_path / "step-00000005").mkdir()
-    (damage,) = remove_damaged(tmp_path)
+    (tmp_path / ".step-00000006.123.tmp").mkdir()
+    (damage,) = set_damaged_aside(tmp_path)
     assert "step-00000005: no manifest.json" in damage
-    assert checkpoints(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged-step-00000005"]
 
 
 def test_every_event_is_in_the_log(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from transduce.train.average import average
 from transduce.train.calibration import calibrate, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Listeners, Log, Sample, Validation
-from transduce.train.state import State, checkpoints, load_checkpoint, remove_damaged, to_average
+from transduce.train.state import State, checkpoints, load_checkpoint, set_damaged_aside, to_average
 
 SAMPLES = 3
 
@@ -57,11 +58,11 @@ class Trainer:
         self.out = Path(out)
         self.listener = listener or Listener()
         self._resumes = False
-        files = [
-            f"data.{side}={list(map(str, names))}" for side, names in (("source", source), ("target", target)) if names
-        ]
+        sides = (("source", source), ("target", target))
+        files = [f"data.{side}={json.dumps([str(name) for name in names])}" for side, names in sides if names]
         refuse_other_run(self.out)
         self.config = self._configure(preset, config, [*files, *settings])
+        choose_device(self.config.train)
 
     @classmethod
     def resume(cls, out: str | Path, *, listener: Listener | None = None) -> Trainer:
@@ -69,8 +70,9 @@ class Trainer:
         trainer = cls.__new__(cls)
         trainer.out, trainer.listener, trainer._resumes = Path(out), listener or Listener(), True
         path = trainer.out / "config.toml"
-        if not path.is_file():
-            raise RunError(f"{out}: no config.toml: not a run; start one with `transduce train --out {out}`")
+        if not path.is_file() or (trainer.out / "manifest.json").exists():
+            what = "holds a bundle" if path.is_file() else "no config.toml"
+            raise RunError(f"{out}: {what}: not a run; start one with `transduce train --out DIRECTORY`")
         trainer.config = make_config(read_toml(path), where=str(path))
         return trainer
 
@@ -79,6 +81,7 @@ class Trainer:
         keep_freed_memory()
         if self.config.train.threads:
             torch.set_num_threads(self.config.train.threads)
+        existed = self.out.is_dir()
         try:
             if not self._resumes:
                 self.out.mkdir(parents=True, exist_ok=True)
@@ -86,11 +89,11 @@ class Trainer:
             self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
             fresh = not (self.out / RECORD).is_file()
             prepared = prepare(self.config, self.out, self.listener.note) if fresh else recall(self.config, self.out)
-        except OSError as error:
-            raise RunError(f"{error.filename or self.out}: cannot write: {error.strerror}") from None
-        except UserError:
+        except (OSError, UserError):
             if not self._resumes:  # nothing was trained: leave no half-made run behind
                 shutil.rmtree(self.out, ignore_errors=True)
+                if existed:
+                    self.out.mkdir(exist_ok=True)
             raise
         return self._train(prepared)
 
@@ -100,15 +103,15 @@ class Trainer:
         optimizer = make_optimizer(model, self.config.train)
         directory = self.out / "checkpoints"
         directory.mkdir(exist_ok=True)
-        for damage in remove_damaged(directory):
-            self.listener.warn(f"{damage}; using the checkpoint before it")
+        for damage in set_damaged_aside(directory):
+            self.listener.warn(f"{damage}; set aside, using the checkpoint before it")
         if kept := checkpoints(directory):
             state = load_checkpoint(kept[-1], model, optimizer)
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
             state = State()
             self._announce(model, prepared, device)
-        state = Loop(
+        loop = Loop(
             model,
             optimizer,
             prepared.train,
@@ -117,8 +120,10 @@ class Trainer:
             checkpoints=directory,
             validate=lambda step: validate(model, prepared, step),
             listener=self.listener,
-        ).run()
-        return self._finish(model, prepared, state)
+        )
+        if loop.finished():
+            self.listener.note(f"already at its end, step {state.step:,}: the bundle is made again")
+        return self._finish(model, prepared, loop.run())
 
     def _finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         paths = to_average(self.out / "checkpoints", self.config.train)

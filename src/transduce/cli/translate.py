@@ -12,8 +12,9 @@ from typing import Annotated, BinaryIO
 import typer
 
 from transduce.cli.display import Display
-from transduce.errors import CorpusError, UserError
+from transduce.errors import UserError
 
+REPLACED = "not UTF-8: bad bytes became U+FFFD"
 WINDOW = 2000  # lines read, translated and written together
 
 
@@ -66,25 +67,22 @@ def read_lines(inputs: list[Path] | None, display: Display) -> Iterator[str]:
         yield from decode_lines(standard_input(), "stdin", display)
         return
     for path in inputs:
-        for line, (text, is_utf8) in enumerate(read_file(path), 1):
-            if not is_utf8:
-                display.warn(f"{path}: line {line}: not UTF-8: bad bytes became U+FFFD")
+        for line, (text, problem) in enumerate(read_file(path), 1):
+            if problem:
+                display.warn(f"{path}: line {line}: {problem}")
             yield text
 
 
-def read_file(path: Path) -> Iterator[tuple[str, bool]]:
-    """Every line of a file, and whether it was UTF-8."""
+def read_file(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Every line of a file, and what had to be done to it."""
     from transduce.data.lines import read_blocks
     from transduce.data.problems import Problem
 
-    line = 0
+    done = {Problem.BAD_UTF8: REPLACED, Problem.OVER_LONG: "over 1 MiB: the rest is cut off"}
     for block in read_blocks(path):
         for index, text in enumerate(block.texts):
-            line += 1
             problem = block.problems.get(index)
-            if problem == Problem.OVER_LONG:
-                raise CorpusError(f"{path}: line {line}: over 1 MiB: split it first")
-            yield text, problem is None
+            yield text, None if problem is None else done[problem]
 
 
 def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterator[str]:
@@ -96,7 +94,7 @@ def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterat
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
-            display.warn(f"{name}: line {number}: not UTF-8: bad bytes became U+FFFD")
+            display.warn(f"{name}: line {number}: {REPLACED}")
             yield line.decode("utf-8", errors="replace")
 
 

@@ -92,7 +92,12 @@ class Translator:
 
     def likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The negative log-likelihood of given translations, end tokens included, and how many tokens they have."""
-        encoded = list(zip(self.source_codec.encode_many(sources), self.target_codec.encode_many(targets), strict=True))
+        limit = self.max_input
+        sides = [self.source_codec.encode_many(sources), self.target_codec.encode_many(targets)]
+        for number, ids in enumerate(zip(*sides, strict=True), 1):
+            if max(map(len, ids)) > limit:
+                self.warn(f"line {number}: {max(map(len, ids))} tokens: perplexity looks at the first {limit} only")
+        encoded = [(source[:limit], target[:limit]) for source, target in zip(*sides, strict=True)]
         device = self.model.projection.weight.device
 
         def tensors() -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -103,12 +108,17 @@ class Translator:
 
         return negative_log_likelihood(self.model, tensors())
 
+    @property
+    def max_input(self) -> int:
+        """The longest line, in tokens, that is taken whole."""
+        if self.model.config.positions == "learned":
+            return min(self.search.max_input, self.model.config.max_positions - 1)
+        return self.search.max_input
+
     def _parts(self, line: str, number: int) -> list[str]:
         if not line.strip():
             return []
-        limit = self.search.max_input
-        if self.model.config.positions == "learned":
-            limit = min(limit, self.model.config.max_positions - 1)
+        limit = self.max_input
         length = len(self.source_codec.encode(line))
         if length <= limit:
             return [line]

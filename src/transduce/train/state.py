@@ -97,15 +97,22 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def remove_damaged(directory: Path) -> list[str]:
-    """Delete checkpoints whose files are not what their manifest says; returns what was wrong with each."""
+def set_damaged_aside(directory: Path) -> list[str]:
+    """Rename checkpoints that are not what their manifest says to damaged-*; returns what was wrong with each.
+
+    What a killed save left half-made is removed: the run that resumes is the only writer.
+    """
+    for leftover in directory.glob(".step-*"):
+        shutil.rmtree(leftover)
     damage: list[str] = []
     for path in checkpoints(directory):
         try:
-            read_manifest(path)
+            read_manifest(path, needs=(WEIGHTS, OPTIMIZER, "state.json"))
         except BundleError as error:
             damage.append(str(error))
-            shutil.rmtree(path)
+            aside = path.with_name(f"damaged-{path.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
     return damage
 
 
