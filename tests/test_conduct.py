@@ -227,13 +227,13 @@ def test_a_signal_ends_a_training_that_has_saved(phrasebook: Path, tmp_path: Pat
 
 BUG = """
 import sys
-from transduce import config
+from transduce import settings
 from transduce.cli import main
 
 def presets():
     raise ZeroDivisionError("ours")
 
-config.presets = presets
+settings.presets = presets
 main()
 """
 

@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command import transduce
-from transduce.config import (
-    Config,
-    ModelConfig,
-    TrainConfig,
-    describe,
-    known_keys,
-    load_config,
-    make_config,
-    presets,
-)
+from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.errors import ConfigError
+from transduce.settings import describe, known_keys, load_config, make_config, presets
 
 every_preset = pytest.mark.parametrize("preset", presets())
 

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import pytest
 
-from transduce.config import ModelConfig, load_config
+from transduce.config import ModelConfig
 from transduce.model.transformer import shape_only
+from transduce.settings import load_config
 
 
 class Row(NamedTuple):

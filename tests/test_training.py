@@ -15,10 +15,11 @@ import torch
 
 from transduce import Trainer, Translator
 from transduce.bundle import read_weights
-from transduce.config import Config, load_config
+from transduce.config import Config
 from transduce.data.store import Store, write_store
 from transduce.errors import Interrupted
 from transduce.model import Transformer
+from transduce.settings import load_config
 from transduce.text import Symbols
 from transduce.train.announcement import too_long
 from transduce.train.calibration import Budget, budget, resolve

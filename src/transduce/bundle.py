@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from transduce.config import Config, make_config, read_toml
+from transduce.config import Config
 from transduce.errors import BundleError
 from transduce.files import file_name, sha256, write_directory, write_file, write_json
+from transduce.settings import make_config, read_toml
 from transduce.text import load_codecs, save_codecs
 from transduce.text.codec import Codec
 from transduce.version import __version__

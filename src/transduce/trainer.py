@@ -12,7 +12,7 @@ import torch
 
 from transduce.bundle import load_weights, read_weights, unique_weights, write_bundle
 from transduce.card import model_card
-from transduce.config import Config, SearchConfig, TrainConfig, load_config, make_config, read_toml
+from transduce.config import Config, SearchConfig, TrainConfig
 from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
@@ -22,6 +22,7 @@ from transduce.evaluate.bleu import bleu
 from transduce.evaluate.perplexity import perplexity
 from transduce.files import write_file
 from transduce.model import Transformer
+from transduce.settings import load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, too_long, until
 from transduce.train.average import average

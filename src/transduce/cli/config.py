@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from transduce import config as configuration
+from transduce import settings
 
 
 def config(
@@ -20,9 +20,9 @@ def config(
 ) -> None:
     """Print the configuration that these flags give, as TOML."""
     if explain is not None:
-        meaning, default = configuration.describe(explain)
+        meaning, default = settings.describe(explain)
         typer.echo(f"{explain} (default: {'unset' if default is None else json.dumps(default)})\n{meaning}")
     elif presets:
-        typer.echo("\n".join(configuration.presets()))
+        typer.echo("\n".join(settings.presets()))
     else:
-        typer.echo(configuration.load_config(preset=preset, path=config, settings=set_ or []).to_toml(), nl=False)
+        typer.echo(settings.load_config(preset=preset, path=config, settings=set_ or []).to_toml(), nl=False)

@@ -40,11 +40,10 @@ def demo(
     else:
         train_phrasebook(out, run, display)
     translator = Translator.load(run, warn=display.warn)
-    for line in score(translator, display):
+    for line in score(translator):
         typer.echo(line)
-    picture = out / "attention.svg"
-    phrase = draw(translator, picture)
-    typer.echo(f"\nwhere each German word looks while it translates “{phrase}”: {picture}")
+    for line in draw(translator, out):
+        typer.echo(line)
 
 
 def train_phrasebook(out: Path, run: Path, display: Display) -> None:
@@ -77,7 +76,7 @@ def write_phrasebook(directory: Path) -> dict[str, Path]:
     return files
 
 
-def score(translator: Translator, display: Display) -> list[str]:
+def score(translator: Translator) -> list[str]:
     """Both held-out tests, the pronouns, the baselines beside them, and some translations."""
     from transduce.data.baselines import (
         first_noun,
@@ -117,13 +116,27 @@ def score(translator: Translator, display: Display) -> list[str]:
     return lines
 
 
-def draw(translator: Translator, path: Path) -> str:
-    """Draw the last layer's cross-attention for a phrase with a pronoun; returns its English."""
+def draw(translator: Translator, directory: Path) -> list[str]:
+    """Draw what "it" looks at, in the style of the paper's Figure 4, and which words translate which."""
+    import numpy as np
+
     from transduce.data.phrasebook import phrases
     from transduce.explain.attend import attend
-    from transduce.explain.figures import heatmap_svg, save
+    from transduce.explain.figures import write_heatmap, write_lines
 
-    phrase: Phrase = next(p for p in phrases("test", 200) if p.pronoun)
-    attention = attend(translator, phrase.source)
-    save(heatmap_svg(attention.cross, layer=attention.cross.num_layers - 1), path)
-    return phrase.source
+    phrase: Phrase = next(p for p in phrases("test", TEST_PAIRS) if p.pronoun)
+    assert phrase.pronoun is not None
+    it, antecedent = phrase.pronoun.source, phrase.pronoun.antecedent
+    attended = attend(translator, phrase.source)
+    found = attended.encoder.weights[:, :, it, antecedent]
+    layer, head = (int(place) for place in np.unravel_index(found.argmax(), found.shape))
+    write_lines(directory / "attention.svg", attended.encoder, layer=layer, query=it)
+    write_heatmap(directory / "alignment.svg", attended.cross, layer=attended.cross.num_layers - 1)
+    words = phrase.source.split(" ")
+    where = f"head {head + 1} of encoder layer {layer + 1}: {directory / 'attention.svg'}"
+    return [
+        "",
+        f"“{phrase.source}” -> “{attended.translation}”",
+        f"“{words[it]}” looks at “{words[antecedent]}” with weight {found.max():.2f} in {where}",
+        f"where each German word looks: {directory / 'alignment.svg'}",
+    ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from transduce.config import Config, TrainConfig, load_config
+from transduce.config import Config, TrainConfig
 from transduce.data.preparation import Prepared
 from transduce.model import Transformer
+from transduce.settings import load_config
 from transduce.train.calibration import Budget, multiplications
 
 DAY, HOUR = 86400.0, 3600.0
