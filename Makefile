@@ -11,7 +11,7 @@ STAMP := .venv/stamp-$(shell cat pyproject.toml constraints.txt | cksum | cut -d
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench browser clean
+.PHONY: help demo test check soak bench paper browser clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,6 +33,9 @@ soak: $(STAMP) ## Run the slow tests: faults, overload, hours of work
 
 bench: $(STAMP) ## Measure speed on this machine
 	.venv/bin/python -m benchmarks
+
+paper: $(STAMP) ## Print the parameters of every row of Table 3 beside the paper's
+	.venv/bin/python -m pytest -q -s tests/test_table3.py -k counts_beside
 
 browser: ## Install the browser that the page's tests drive
 	@if command -v chromium; then exit 0; \

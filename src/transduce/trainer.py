@@ -157,6 +157,7 @@ class Trainer:
         """The configuration, its preset chosen by the corpus when none is named; the doctor looks at it first."""
         config = load_config(preset=preset, path=path, settings=settings)
         corpus, valid = training_corpus(config.data), validation_corpus(config.data)
+        self.listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
         report = examine(corpus, valid=valid, data=config.data)
         for problem in report.problems:
             self.listener.warn(problem)
