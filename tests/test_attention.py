@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from random_weights import random, randomized
 from transduce.config import ModelConfig
 from transduce.model import AttentionRecord, Noise, Transformer
 from transduce.model.attention import (
@@ -25,20 +26,6 @@ BATCH, TARGET, SOURCE, WIDTH, HEADS, KEY, VALUE = 2, 5, 7, 8, 3, 4, 6
 def config(**changes: object) -> ModelConfig:
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": WIDTH, "d_ff": 12, "num_heads": HEADS}
     return ModelConfig.model_validate({**shape, "d_k": KEY, "d_v": VALUE, **changes})
-
-
-def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
-    """In float64, with every weight drawn anew, biases and norms too."""
-    generator = torch.Generator().manual_seed(seed)
-    module.double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(std=0.7, generator=generator)
-    return module
-
-
-def random(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def assert_close(ours: Tensor, theirs: Tensor) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from random_weights import randomized
 from transduce.config import ModelConfig
 from transduce.model import AttentionRecord, Cache, Transformer
 
@@ -25,12 +26,8 @@ every_shape = pytest.mark.parametrize("changes", SHAPES, ids=str)
 
 def make_model(changes: dict[str, object]) -> Transformer:
     shape = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 8, "d_ff": 12, "num_heads": 2}
-    model = Transformer(ModelConfig.model_validate({**shape, **changes}), VOCABULARY, VOCABULARY).double()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=generator)
-    return model.requires_grad_(False)
+    model = Transformer(ModelConfig.model_validate({**shape, **changes}), VOCABULARY, VOCABULARY)
+    return randomized(model).requires_grad_(False)
 
 
 def ids(*shape: int, seed: int = 1) -> Tensor:

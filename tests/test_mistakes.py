@@ -218,6 +218,7 @@ def test_resuming_a_bundle(place: Path, bundle: Path) -> None:
 def test_an_empty_directory_stays_when_training_fails(place: Path) -> None:
     (place / "run").mkdir()
     refused(place, *train(place, "--vocabulary", "30000"))
+    assert list((place / "run").iterdir()) == []
 
 
 def test_a_gpu_where_there_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

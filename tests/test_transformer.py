@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from random_weights import random, randomized
 from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.model.attention import causal_mask
@@ -23,20 +24,6 @@ BATCH, TARGET, SOURCE, WIDTH, HEADS, INNER, VOCABULARY = 2, 5, 7, 8, 2, 12, 20
 def config(**changes: object) -> ModelConfig:
     shape = {"encoder_layers": 2, "decoder_layers": 3, "d_model": WIDTH, "d_ff": INNER, "num_heads": HEADS}
     return ModelConfig.model_validate({**shape, **changes})
-
-
-def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
-    """In float64, with every weight drawn anew, biases and norms too."""
-    generator = torch.Generator().manual_seed(seed)
-    module.double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(std=0.7, generator=generator)
-    return module
-
-
-def random(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def ids(*shape: int, seed: int = 1) -> Tensor:

@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from random_weights import random, randomized
 from transduce.config import ModelConfig
 from transduce.model import AttentionRecord, Transformer
 from transduce.model.attention import Compatibility, SelfAttention, causal_mask
@@ -21,19 +22,6 @@ WIDTH, HEADS, KEY, VALUE = 6, 2, 3, 4
 def config(**changes: object) -> ModelConfig:
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": WIDTH, "d_ff": 8, "num_heads": HEADS}
     return ModelConfig.model_validate({**shape, "d_k": KEY, "d_v": VALUE, **changes})
-
-
-def randomized(module: nn.Module) -> nn.Module:
-    generator = torch.Generator().manual_seed(0)
-    module.double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(std=0.7, generator=generator)
-    return module
-
-
-def random(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def band(length: int, window: int, *, causal: bool) -> Tensor:
