@@ -1,4 +1,4 @@
-"""Training loops to compare: ours, a plain torch.nn.Transformer, and modules in the style of The Annotated Transformer.
+"""Training loops to compare: ours and a plain torch.nn.Transformer.
 
 Each takes the same batches, drops at the same places, and does one Adam update a batch.
 B batch, S source length, T target length, D d_model, V vocabulary.

@@ -182,3 +182,10 @@ def test_a_config_is_frozen_and_a_table_is_not_changed() -> None:
     assert table == {"data": {"source": ["a.en"]}}
     with pytest.raises(ValueError, match="frozen"):
         config.train.seed = 3  # type: ignore[misc]
+
+
+def test_learned_positions_must_reach_the_longest_pair() -> None:
+    settings = ["model.positions=learned", "model.max_positions=128"]
+    with pytest.raises(ConfigError, match=r"data\.max_length 256, model\.max_positions 128"):
+        load_config(settings=settings)
+    assert load_config(settings=[*settings, "data.max_length=127"]).model.max_positions == 128

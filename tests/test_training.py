@@ -17,7 +17,7 @@ from transduce import Trainer, Translator
 from transduce.bundle import read_weights
 from transduce.config import Config
 from transduce.data.store import Store, write_store
-from transduce.errors import Interrupted
+from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
 from transduce.settings import load_config
 from transduce.text import Symbols
@@ -26,7 +26,16 @@ from transduce.train.calibration import Budget, budget, resolve
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
-from transduce.train.state import State, checkpoints, load_checkpoint, prune, save_checkpoint, set_damaged_aside
+from transduce.train.state import (
+    State,
+    checkpoints,
+    load_checkpoint,
+    prune,
+    save_checkpoint,
+    set_damaged_aside,
+    step_of,
+    to_average,
+)
 from transduce.trainer import choose_preset
 
 SMALL = [
@@ -80,6 +89,7 @@ class Interrupter(Listener):
 
     def saved(self, path: Path, step: int) -> None:
         if step == self.step:
+            self.step = -1
             os.kill(os.getpid(), self.number)
 
     def validated(self, validation: Validation) -> None:
@@ -110,9 +120,9 @@ class Recorder(Listener):
 def test_an_interrupted_and_resumed_run_ends_as_an_unbroken_one(
     tmp_path: Path, small_corpus: Path, number: int, code: int
 ) -> None:
-    trainer(tmp_path / "unbroken", small_corpus, "train.steps=22").run()
+    trainer(tmp_path / "unbroken", small_corpus, "train.steps=24").run()
     with pytest.raises(Interrupted) as interruption:
-        trainer(tmp_path / "broken", small_corpus, "train.steps=22", listener=Interrupter(12, number)).run()
+        trainer(tmp_path / "broken", small_corpus, "train.steps=24", listener=Interrupter(12, number)).run()
     assert interruption.value.exit_code == code
     resumed = Recorder()
     Trainer.resume(tmp_path / "broken", listener=resumed).run()
@@ -240,9 +250,56 @@ def test_a_short_budget_shortens_the_warm_up_but_not_raises_the_peak() -> None:
     assert resolve(train, Budget(0.1, 100, 100_000)) == (train, [])
 
 
-def test_without_a_budget_patience_is_set() -> None:
+def test_a_short_budget_leaves_alone_what_was_asked_for() -> None:
+    train = load_config(preset="tiny", settings=["train.warmup_steps=300", "train.save_every=90"]).train
+    resolved, _ = resolve(train, Budget(0.1, 100, 400), given={"train.warmup_steps", "train.save_every"})
+    assert (resolved.warmup_steps, resolved.save_every, resolved.learning_rate) == (300, 90, train.learning_rate)
+    assert resolved.validate_every == 100
+
+
+def test_without_a_budget_patience_ends_the_run_and_the_best_are_averaged() -> None:
     train, _ = resolve(load_config(preset="tiny").train, Budget(0.1, 100, None))
     assert train.patience is not None
+    assert train.average == "best"
+
+
+def test_a_second_run_of_one_trainer_goes_on_with_the_first(tmp_path: Path, small_corpus: Path) -> None:
+    work = trainer(tmp_path / "run", small_corpus, "train.steps=2")
+    work.run()
+    before = bundle_digest(tmp_path / "run")
+    work.run()
+    assert bundle_digest(tmp_path / "run") == before
+
+
+def test_two_trainers_cannot_share_a_directory(tmp_path: Path, small_corpus: Path) -> None:
+    first, second = (trainer(tmp_path / "run", small_corpus, "train.steps=2") for _ in range(2))
+    first.run()
+    with pytest.raises(RunError, match="holds another run"):
+        second.run()
+    assert Translator.load(tmp_path / "run")
+
+
+def test_a_model_with_a_nan_is_never_saved(tmp_path: Path, letters: tuple[Store, Symbols]) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=3")
+    loop.model.decoder.memory.weight.data[0, 0] = float("nan")
+    with pytest.raises(RunError, match=r"step 3: .* is not finite: lower train.learning_rate"):
+        loop.run()
+    assert checkpoints(tmp_path / "a") == []
+
+
+def test_the_best_checkpoints_are_averaged_and_the_last_when_none_was_validated(
+    tmp_path: Path, letters: tuple[Store, Symbols]
+) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
+    loop.run()
+    train = load_config(settings=["train.average=best", "train.average_count=2", "train.save_every=1"]).train
+    for step in range(1, 6):
+        save_checkpoint(tmp_path / "b", loop.model, loop.optimizer, State(step=step))
+    assert [step_of(path) for path in to_average(tmp_path / "b", train)] == [4, 5]
+    for step, perplexity in ((6, 3.0), (7, 9.0), (8, 2.0), (9, 5.0)):
+        state = State(step=step, validations=((step, perplexity, 0.0),))
+        save_checkpoint(tmp_path / "b", loop.model, loop.optimizer, state)
+    assert [step_of(path) for path in to_average(tmp_path / "b", train)] == [6, 8]
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,14 @@ def test_parts_fit_and_lose_nothing_but_white_space(translator: Translator, text
     parts = split_long(text, codec, limit)
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(len(codec.encode(part)) <= limit or len(part.strip()) <= 1 for part in parts)
+    assert all(part.strip() for part in parts) or parts == [text]
 
 
 @given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 200))
 def test_batches_hold_every_sentence_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    found = list(batches(lengths, budget))
+    found = list(batches(lengths, budget, 7))
     assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
     for batch in found:
         padded = (max(lengths[place] for place in batch) + 1) * len(batch)
         assert padded <= budget or len(batch) == 1
+        assert len(batch) <= 7

@@ -67,12 +67,6 @@ class Bundle:
     source_lang: str | None
     target_lang: str | None
 
-    @property
-    def name(self) -> str:
-        """How a person would call this model."""
-        pair = f"{self.source_lang}-{self.target_lang}" if self.source_lang and self.target_lang else ""
-        return " ".join(part for part in (pair, self.config.preset) if part)
-
 
 def write_bundle(
     path: Path,

@@ -57,7 +57,7 @@ def model_card(
         step=step,
         batch_tokens=config.train.batch_tokens,
         seed=config.train.seed,
-        valid=len(prepared.valid),
+        valid=len(prepared.valid_source),
         perplexity=perplexity,
         bleu=bleu,
     )

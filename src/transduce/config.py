@@ -222,6 +222,13 @@ class Config(Section):
             raise ValueError('three-way tying needs one vocabulary: set model.tying="target" or text.joint=true')
         return self
 
+    @model_validator(mode="after")
+    def _positions_suffice(self) -> Config:
+        if self.model.positions == "learned" and self.data.max_length >= self.model.max_positions:
+            limits = f"data.max_length {self.data.max_length}, model.max_positions {self.model.max_positions}"
+            raise ValueError(f"learned positions end before the longest pair: {limits}: make the first the smaller")
+        return self
+
     def to_toml(self) -> str:
         """This configuration as TOML; unset values are left out, as TOML has no null."""
         return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))

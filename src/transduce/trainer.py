@@ -49,8 +49,8 @@ class Trainer:
         self,
         out: str | Path,
         *,
-        source: Sequence[str] = (),
-        target: Sequence[str] = (),
+        source: str | Path | Sequence[str | Path] = (),
+        target: str | Path | Sequence[str | Path] = (),
         preset: str | None = None,
         config: Path | None = None,
         settings: Sequence[str] = (),
@@ -60,8 +60,9 @@ class Trainer:
         self.listener = listener or Listener()
         self._resumes = False
         sides = (("source", source), ("target", target))
-        files = [f"data.{side}={json.dumps([str(name) for name in names])}" for side, names in sides if names]
+        files = [f"data.{side}={json.dumps(_names(given))}" for side, given in sides if given]
         refuse_other_run(self.out)
+        self._given = frozenset(setting.partition("=")[0].strip() for setting in settings)
         self.config = self._configure(preset, config, [*files, *settings])
         choose_device(self.config.train)
 
@@ -70,6 +71,7 @@ class Trainer:
         """Go on with a run from its newest whole checkpoint."""
         trainer = cls.__new__(cls)
         trainer.out, trainer.listener, trainer._resumes = Path(out), listener or Listener(), True
+        trainer._given = frozenset()
         path = trainer.out / "config.toml"
         if not path.is_file() or (trainer.out / "manifest.json").exists():
             what = "holds a bundle" if path.is_file() else "no config.toml"
@@ -82,21 +84,32 @@ class Trainer:
         keep_freed_memory()
         if self.config.train.threads:
             torch.set_num_threads(self.config.train.threads)
+        prepared = self._resume() if self._resumes else self._start()
+        return self._train(prepared)
+
+    def _start(self) -> Prepared:
+        """Make the run's directory and prepare its data; if that fails, leave no half-made run behind."""
+        refuse_other_run(self.out)  # another may have begun since
         existed = self.out.is_dir()
         try:
-            if not self._resumes:
-                self.out.mkdir(parents=True, exist_ok=True)
-                self._write_config()
+            self.out.mkdir(parents=True, exist_ok=True)
+            self._write_config()
             self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
-            fresh = not (self.out / RECORD).is_file()
-            prepared = prepare(self.config, self.out, self.listener.note) if fresh else recall(self.config, self.out)
+            prepared = prepare(self.config, self.out, self.listener.note)
         except (OSError, UserError):
-            if not self._resumes:  # nothing was trained: leave no half-made run behind
-                shutil.rmtree(self.out, ignore_errors=True)
-                if existed:
-                    self.out.mkdir(exist_ok=True)
+            shutil.rmtree(self.out, ignore_errors=True)
+            if existed:
+                self.out.mkdir(exist_ok=True)
             raise
-        return self._train(prepared)
+        self._resumes = True
+        return prepared
+
+    def _resume(self) -> Prepared:
+        """The data of a run that is there; it is prepared anew if the run was killed before it was ready."""
+        self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
+        if (self.out / RECORD).is_file():
+            return recall(self.out)
+        return prepare(self.config, self.out, self.listener.note)
 
     def _train(self, prepared: Prepared) -> Path:
         device = choose_device(self.config.train)
@@ -119,7 +132,7 @@ class Trainer:
             self.config,
             state=state,
             checkpoints=directory,
-            validate=lambda step: validate(model, prepared, step),
+            validate=lambda step: validate(model, prepared, self.config.search, step),
             listener=self.listener,
         )
         if loop.finished():
@@ -129,7 +142,7 @@ class Trainer:
     def _finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         paths = to_average(self.out / "checkpoints", self.config.train)
         load_weights(model, average(read_weights(path / "model.safetensors") for path in paths), where=self.out)
-        final = validate(model, prepared, state.step)
+        final = validate(model, prepared, self.config.search, state.step)
         self.listener.note(
             f"averaged {len(paths)} checkpoints: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}"
         )
@@ -170,7 +183,7 @@ class Trainer:
     def _announce(self, model: Transformer, prepared: Prepared, device: torch.device) -> None:
         """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""
         budget = calibrate(model, prepared.train, self.config)
-        train, changes = resolve(self.config.train, budget)
+        train, changes = resolve(self.config.train, budget, given=self._given)
         self.config = self.config.model_copy(update={"train": train})
         self._write_config()
         self.listener.note(f"until {until(train, budget)}")
@@ -200,7 +213,7 @@ def refuse_other_run(out: Path) -> None:
 
 
 def choose_device(train: TrainConfig) -> torch.device:
-    """The device asked for, or the best there is."""
+    """The device asked for; auto is CUDA if there is one, else the CPU."""
     if train.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("train.device = cuda: torch sees no CUDA device here: use cpu or auto")
     if train.device == "mps" and not torch.backends.mps.is_available():
@@ -217,10 +230,15 @@ def new_model(config: Config, prepared: Prepared) -> Transformer:
         return Transformer(config.model, prepared.source_codec.size, prepared.target_codec.size)
 
 
-def validate(model: Transformer, prepared: Prepared, step: int) -> Validation:
+def _names(given: str | Path | Sequence[str | Path]) -> list[str]:
+    return [str(given)] if isinstance(given, str | Path) else [str(name) for name in given]
+
+
+def validate(model: Transformer, prepared: Prepared, search: SearchConfig, step: int) -> Validation:
     """Unsmoothed perplexity, and BLEU of greedily decoded text."""
     start = time.monotonic()
-    translator = Translator(model, prepared.source_codec, prepared.target_codec, SearchConfig(beam=1))
+    greedy = search.model_copy(update={"beam": 1})
+    translator = Translator(model, prepared.source_codec, prepared.target_codec, greedy)
     likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
     texts = [translation.text for translation in translator.translate(prepared.valid_source)]
     samples = zip(prepared.valid_source, prepared.valid_target, texts, strict=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.display import Display
+from transduce.errors import UserError
+from transduce.settings import read_toml
 
 if TYPE_CHECKING:
     from transduce.data.phrasebook import Phrase, Split
@@ -33,6 +35,8 @@ def demo(
     from transduce.decode.translator import Translator
 
     run = out / "run"
+    if (run / "config.toml").is_file() and read_toml(run / "config.toml").get("preset") != "demo":
+        raise UserError(f"{run}: not a demo's run: choose another --out")
     if retrain:
         shutil.rmtree(run, ignore_errors=True)
     if (run / "model" / "manifest.json").is_file():

@@ -28,11 +28,6 @@ class Batch:
     tokens: int  # of expected, padding not counted
     source_tokens: int
 
-    @property
-    def padding(self) -> float:
-        """Share of positions that hold no token."""
-        return 1 - (self.tokens + self.source_tokens) / (self.source.size + self.target.size)
-
 
 @dataclass(frozen=True)
 class Batching:

@@ -30,7 +30,6 @@ class Prepared:
     source_codec: Codec
     target_codec: Codec
     train: Store
-    valid: Store
     valid_source: list[str]
     valid_target: list[str]
     source_lang: str | None
@@ -40,7 +39,7 @@ class Prepared:
 def prepare(config: Config, run: Path, note: Callable[[str], None]) -> Prepared:
     """Learn codecs and encode both parts, or find what an earlier start left; `recall` then needs no text files."""
     corpus, valid_corpus = training_corpus(config.data), validation_corpus(config.data)
-    directory = store_directory(config, run)
+    directory = Path(config.data.store) if config.data.store else run / "data"
     directory.mkdir(parents=True, exist_ok=True)
     tally = survey(corpus, config.data)
     _tell(tally, note)
@@ -52,50 +51,38 @@ def prepare(config: Config, run: Path, note: Callable[[str], None]) -> Prepared:
     if not codecs.is_dir():
         _learn(config, corpus, share, codecs, note)
     source, target = load_codecs(codecs)
-    valid_facts = [[pair.source, pair.target] for pair in valid]
-    vocabulary = source.fingerprint(), target.fingerprint()
-    train_store = directory / f"train-{_key(facts, *vocabulary)}"
-    valid_store = directory / f"valid-{_key(valid_facts, config.data.max_length, *vocabulary)}"
-    training = _training_pairs(config, corpus, share)
-    for path, pairs in ((train_store, training), (valid_store, iter(valid))):
-        if not len(_encode(path, pairs, source, target, config.data.max_length, note)):
-            raise CorpusError(f"no pair has at most data.max_length = {config.data.max_length} tokens: raise it")
+    train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
+    _encode(train, _training_pairs(config, corpus, share), source, target, config.data.max_length, note)
     record = {
+        "directory": str(directory.absolute()) if config.data.store else directory.name,
         "codec": codecs.name,
-        "train": train_store.name,
-        "valid": valid_store.name,
+        "train": train.name,
         "languages": languages(corpus, config.data),
-        "validation": valid_facts,
+        "validation": [[pair.source, pair.target] for pair in valid],
     }
     write_json(run / RECORD, record)
-    return recall(config, run)
+    return recall(run)
 
 
-def recall(config: Config, run: Path) -> Prepared:
+def recall(run: Path) -> Prepared:
     """What `prepare` made for this run."""
-    directory = store_directory(config, run)
     try:
         record = json.loads((run / RECORD).read_text(encoding="utf-8"))
         source_lang, target_lang = record["languages"]
+        directory = run / record["directory"]
         source, target = load_codecs(directory / record["codec"])
-        stores = [open_store(directory / record[part]) for part in ("train", "valid")]
+        train = open_store(directory / record["train"])
     except (OSError, ValueError, KeyError) as error:
         raise RunError(f"{run}: its data is damaged or gone ({error}): start again with another --out") from None
     return Prepared(
         source_codec=source,
         target_codec=target,
-        train=stores[0],
-        valid=stores[1],
+        train=train,
         valid_source=[pair[0] for pair in record["validation"]],
         valid_target=[pair[1] for pair in record["validation"]],
         source_lang=source_lang,
         target_lang=target_lang,
     )
-
-
-def store_directory(config: Config, run: Path) -> Path:
-    """Where token ids lie: shared by several runs, or the run's own."""
-    return Path(config.data.store) if config.data.store else run / "data"
 
 
 def _tell(tally: Tally, note: Callable[[str], None]) -> None:
@@ -120,7 +107,8 @@ def _validation_pairs(
         return pairs[:MAX_VALIDATION]
     pairs = [pair for pair in usable_pairs(corpus, config.data) if held_out(pair.source, share)]
     if not pairs:  # a handful of pairs, and chance held none of them out
-        pairs = list(islice(usable_pairs(corpus, config.data), 1))
+        note("no validation files, and too few pairs to hold any out: validation looks at the first one")
+        return list(islice(usable_pairs(corpus, config.data), 1))
     note(f"no validation files: {len(pairs):,} pairs are held out of training, by a hash of their source")
     return pairs
 
@@ -151,14 +139,14 @@ def _encode(
     target: Codec,
     max_length: int,
     note: Callable[[str], None],
-) -> Store:
-    if path.is_dir():
-        return open_store(path)
+) -> None:
     triples = ((pair.line, pair.source, pair.target) for pair in pairs)
-    store = write_store(path, triples, source, target, max_length=max_length)
+    found = path.is_dir()
+    store = open_store(path) if found else write_store(path, triples, source, target, max_length=max_length)
     if store.too_long:
         note(f"{store.too_long:,} pairs with more than data.max_length = {max_length} tokens are left out")
-    return store
+    if not len(store):
+        raise CorpusError(f"no pair has at most data.max_length = {max_length} tokens: raise it")
 
 
 def _key(*facts: Any) -> str:

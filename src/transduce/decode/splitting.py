@@ -27,14 +27,14 @@ def _split(text: str, codec: Codec, max_tokens: int, level: int) -> list[str]:
     lengths: list[int] = []
     for piece, gap in _pieces(text, PLACES[level]):
         length = len(codec.encode(piece))
-        # a joined part has at most its pieces' tokens and one for the gap
-        if parts and lengths[-1] + 1 + length <= max_tokens:
+        between = len(codec.encode(gap)) if gap else 0
+        if parts and lengths[-1] + between + length <= max_tokens:
             parts[-1] += gap + piece
-            lengths[-1] += 1 + length
+            lengths[-1] += between + length
         else:
             parts.append(piece)
             lengths.append(length)
-    return [short for part in parts for short in _split(part, codec, max_tokens, level + 1)]
+    return [short for part in parts if part.strip() for short in _split(part, codec, max_tokens, level + 1)]
 
 
 def _pieces(text: str, place: re.Pattern[str]) -> list[tuple[str, str]]:

@@ -39,6 +39,7 @@ class Translation:
     alternatives: tuple[Alternative, ...] = ()
 
 
+MAX_LOGITS = 2**25  # scores of the vocabulary at once: 128 MB
 EMPTY = Translation("", 0.0, 0.0, (Alternative("", 0.0, 0.0),))
 
 
@@ -101,7 +102,8 @@ class Translator:
         device = self.model.projection.weight.device
 
         def tensors() -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-            for places in batches([max(map(len, pair)) for pair in encoded], self.search.batch_tokens):
+            budget = min(self.search.batch_tokens, MAX_LOGITS // self.target_codec.size)
+            for places in batches([max(map(len, pair)) for pair in encoded], budget, budget):
                 source = pad([encoded[place][0] for place in places])
                 expected = pad([encoded[place][1] for place in places])
                 yield source.to(device), shift_right(expected).to(device), expected.to(device)
@@ -129,7 +131,8 @@ class Translator:
     def _search(self, texts: list[str], search: SearchConfig, n_best: int) -> list[list[Alternative]]:
         encoded = self.source_codec.encode_many(texts)
         results: list[list[Alternative]] = [[] for _ in texts]
-        for places in batches([len(ids) for ids in encoded], search.batch_tokens // search.beam):
+        rows = MAX_LOGITS // (self.target_codec.size * search.beam)
+        for places in batches([len(ids) for ids in encoded], search.batch_tokens // search.beam, rows):
             source = pad([encoded[place] for place in places])
             found = find(self.model, source.to(self.model.projection.weight.device), search)
             for place, hypotheses in zip(places, found, strict=True):
@@ -161,11 +164,11 @@ def find(model: Transformer, source: torch.Tensor, search: SearchConfig) -> list
     return beam_search(model, source, beam=search.beam, alpha=search.alpha, extra_length=search.extra_length)
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of like length whose padded tokens stay within the budget, longest first: memory peaks at once."""
+def batches(lengths: Sequence[int], budget: int, rows: int) -> Iterator[list[int]]:
+    """At most `rows` places of like length whose padded tokens fit the budget, longest first: memory peaks at once."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if batch and (lengths[batch[0]] + 1) * (len(batch) + 1) > budget:
+        if batch and ((lengths[batch[0]] + 1) * (len(batch) + 1) > budget or len(batch) >= rows):
             yield batch
             batch = []
         batch.append(place)

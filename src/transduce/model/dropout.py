@@ -34,6 +34,12 @@ class Noise:
         bits = generator.integers(0, 2**64, (count + 3) // 4, dtype=np.uint64).view(np.int16)[:count]
         return torch.from_numpy(bits >= np.int16(threshold - 2**15)).view(shape)
 
+    def seed_device(self, device: torch.device) -> None:
+        """Elsewhere than on the CPU torch draws the masks: seed it by the same numbers, so that they repeat."""
+        if device.type != "cpu":
+            entropy = np.random.SeedSequence((self.seed, self.update, self.micro_batch, self.rank))
+            torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
+
 
 class Dropout(nn.Module):
     """Zeroes elements with probability `rate` and scales the rest, when there is noise."""

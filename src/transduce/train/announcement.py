@@ -56,6 +56,6 @@ def describe_data(prepared: Prepared) -> str:
     vocabulary = " and ".join(f"{size:,}" for size in sizes)
     tokens = int(prepared.train.target.offsets[-1])
     return (
-        f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), {len(prepared.valid):,} for validation, "
-        f"vocabulary {vocabulary}"
+        f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), "
+        f"{len(prepared.valid_source):,} for validation, vocabulary {vocabulary}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from statistics import median
 
@@ -66,11 +67,12 @@ def budget(train: TrainConfig, seconds_per_update: float, updates_per_epoch: int
     return Budget(seconds_per_update, updates_per_epoch, min(limits, default=None))
 
 
-def resolve(train: TrainConfig, budget: Budget) -> tuple[TrainConfig, list[str]]:
-    """The recipe with what the budget decides filled in, and a line for each change."""
+def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -> tuple[TrainConfig, list[str]]:
+    """The recipe with what the budget decides filled in, and a line about it; keys that were `given` stay."""
     updates = budget.updates
-    if updates is None:
-        return train.model_copy(update={"patience": train.patience or PATIENCE}), []
+    if updates is None:  # the last checkpoints come after the best one: that is how patience ends a run
+        chosen = {} if "train.average" in given else {"average": "best"}
+        return train.model_copy(update={"patience": train.patience or PATIENCE, **chosen}), []
     changes: dict[str, float] = {}
     if updates < WARMUPS * train.warmup_steps:
         shorter = changes["warmup_steps"] = max(1, updates // SHORT_WARMUP)
@@ -80,6 +82,9 @@ def resolve(train: TrainConfig, budget: Budget) -> tuple[TrainConfig, list[str]]
         changes["validate_every"] = max(1, updates // VALIDATIONS)
     if updates < CHECKPOINTS * train.save_every:
         changes["save_every"] = max(1, updates // CHECKPOINTS)
+    changes = {name: value for name, value in changes.items() if f"train.{name}" not in given}
+    if "warmup_steps" not in changes:
+        changes.pop("learning_rate", None)
     if not changes:
         return train, []
     fitted = ", ".join(f"{name} {getattr(train, name):,} -> {value:,.4g}" for name, value in changes.items())

@@ -19,15 +19,15 @@ from torch.optim import Adam
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batch, Batching, Indices, collate
 from transduce.data.store import Store
-from transduce.errors import Interrupted
+from transduce.errors import Interrupted, RunError
 from transduce.model import Noise, Transformer
+from transduce.text.codec import PAD
 from transduce.train.loss import Loss, smoothed_cross_entropy
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
 from transduce.train.state import State, prune, save_checkpoint
 
 REPORT_SECONDS = 5.0
-PAD = 0
 
 
 def make_optimizer(model: Transformer, train: TrainConfig) -> Adam:
@@ -130,6 +130,7 @@ class Loop:
         tokens = sum(batch.tokens for batch in batches)
         for number, batch in enumerate(batches):
             noise = Noise(train.seed, step, number)
+            noise.seed_device(self.model.projection.weight.device)
             loss = batch_loss(self.model, batch, noise, train.label_smoothing)
             (loss.smoothed / tokens).backward()
             self.tally.add(loss, batch.tokens)
@@ -163,10 +164,20 @@ class Loop:
         path = self.checkpoints / f"step-{self.state.step:08d}"
         if path.exists():
             return
+        self.refuse_bad_numbers()
         self.state = replace(self.state, seconds=time.monotonic() - self.started)
         path = save_checkpoint(self.checkpoints, self.model, self.optimizer, self.state)
         self.listener.saved(path, self.state.step)
         prune(self.checkpoints, self.config.train)
+
+    def refuse_bad_numbers(self) -> None:
+        """A model with a NaN or infinity in it is never saved: the last good checkpoint must stay the newest."""
+        for name, weight in self.model.named_parameters():
+            if not bool(weight.isfinite().all()):
+                raise RunError(
+                    f"{self.checkpoints}: step {self.state.step:,}: {name} is not finite: lower train.learning_rate or "
+                    "lengthen train.warmup_steps, and start again with another --out"
+                )
 
     def report(self) -> None:
         """Tell the listener how training went since the last report."""

@@ -90,7 +90,8 @@ class Log(Listener):
 
     def validated(self, validation: Validation) -> None:
         """Scores and samples."""
-        self.write("validation", asdict(validation))
+        finite = validation.perplexity if math.isfinite(validation.perplexity) else None
+        self.write("validation", {**asdict(validation), "perplexity": finite})
 
     def saved(self, path: Path, step: int) -> None:
         """The checkpoint's name."""

@@ -123,10 +123,8 @@ def to_average(directory: Path, train: TrainConfig) -> list[Path]:
     """
     paths = checkpoints(directory)
     paths = [path for path in paths[:-1] if step_of(path) % train.save_every == 0] + paths[-1:]
-    if train.average == "best":
-        paths = _by_perplexity(paths) or paths
-        return sorted(paths[: train.average_count])
-    return paths[-train.average_count :]
+    best = _by_perplexity(paths)[: train.average_count] if train.average == "best" else []
+    return sorted(best) or paths[-train.average_count :]
 
 
 def prune(directory: Path, train: TrainConfig) -> None:
@@ -134,16 +132,18 @@ def prune(directory: Path, train: TrainConfig) -> None:
     paths = checkpoints(directory)
     kept = {*paths[-train.keep :], *to_average(directory, train), *_by_perplexity(paths)[:1]}
     for path in paths:
-        if path not in kept:
-            shutil.rmtree(path)
+        if path not in kept:  # out of sight in one step, so that a kill leaves no half checkpoint
+            hidden = path.with_name(f".{path.name}.old")
+            path.rename(hidden)
+            shutil.rmtree(hidden)
 
 
 def _by_perplexity(paths: list[Path]) -> list[Path]:
-    """Those that were validated when they were saved, best first."""
+    """Best first, each by the last validation before it was saved; those saved before any are left out."""
     scored = []
     for path in paths:
         state = read_state(path)
-        if state.validations and state.validations[-1][0] == state.step:
+        if state.validations:
             scored.append((state.validations[-1][1], path))
     return [path for _, path in sorted(scored)]
 
