@@ -32,7 +32,13 @@ COLOUR = re.compile(r"\x1b\[(\d+;)*[349]\d(;\d+)*m")
 
 def start(*arguments: str | Path, **streams: int) -> subprocess.Popen[bytes]:
     wanted = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    return subprocess.Popen(command(*arguments), env=ENVIRONMENT, **wanted)  # type: ignore[call-overload,no-any-return]
+    # a shell that runs the tests in the background lets its children ignore SIGINT: heed it again
+    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+        command(*arguments),
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **wanted,
+    )
 
 
 def broken_pipe() -> int:
