@@ -11,13 +11,13 @@ from short_phrases import short_phrases
 from test_training import SMALL, bundle_digest
 from transduce import Translator
 
-KILLS = 12
+KILLS = 8
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_run_killed_at_random_instants_ends_as_an_unbroken_one(tmp_path: Path, phrasebook: Path) -> None:
-    flags = [flag for setting in [*SMALL, "train.steps=400"] for flag in ("--set", setting)]
+    flags = [flag for setting in [*SMALL, "train.steps=800"] for flag in ("--set", setting)]
     files = ["--source", str(phrasebook / "train.en"), "--target", str(phrasebook / "train.de")]
     command = [sys.executable, "-m", "transduce", "--quiet", "train"]
 
@@ -30,7 +30,7 @@ def test_a_run_killed_at_random_instants_ends_as_an_unbroken_one(tmp_path: Path,
         resumable = (broken / "config.toml").is_file()
         with subprocess.Popen([*command, "--resume", str(broken)] if resumable else start(broken)) as process:
             try:
-                process.wait(timeout=generator.uniform(2, 12) if kills < KILLS else None)
+                process.wait(timeout=generator.uniform(2, 4) if kills < KILLS else None)
             except subprocess.TimeoutExpired:
                 process.kill()
                 kills += 1
