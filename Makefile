@@ -6,6 +6,9 @@ PIP_ARGS ?=
 # Passed to pytest, such as PYTEST_ARGS='-k beam'.
 PYTEST_ARGS ?=
 
+# How much of the soak: the share of its counts.
+SOAK ?= 1
+
 # Named by what it was installed from: a finished set-up is found without the network, a changed one is renewed.
 STAMP := .venv/stamp-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -28,8 +31,8 @@ check: $(STAMP) ## Lint, format, types, and who may import whom
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-soak: $(STAMP) ## Run the slow tests: faults, overload, hours of work
-	$(ONE_THREAD) .venv/bin/python -m pytest -m slow --timeout=14400 --durations=15 $(PYTEST_ARGS)
+soak: $(STAMP) ## Run the slow tests, hours of faults; SOAK=0.05 a twentieth of them; writes docs/reliability.md
+	$(ONE_THREAD) TRANSDUCE_SOAK=$(SOAK) TRANSDUCE_SOAK_PAGE=docs/reliability.md .venv/bin/python -m pytest -m slow --timeout=14400 --durations=15 $(PYTEST_ARGS)
 
 bench: $(STAMP) ## Measure speed on this machine
 	.venv/bin/python -m benchmarks

@@ -1,87 +1,54 @@
-"""`make bench`: writes docs/performance.md."""
+"""`make bench`: measures, keeps the numbers in a JSON file, and writes docs/performance.md and its pictures from it."""
 
 from __future__ import annotations
 
-import platform
+import argparse
+import os
 import sys
-from datetime import date
+import time
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
-import torch
-
-from benchmarks.contenders import Transduce, torch_nn
-from benchmarks.corpus import workload
-from benchmarks.training import Speed, flops_per_target_token, race, sgemm
-from transduce.config import ModelConfig
-from transduce.train.allocator import keep_freed_memory
-
-TINY = ModelConfig(
-    encoder_layers=4,
-    decoder_layers=4,
-    d_model=128,
-    d_ff=256,
-    num_heads=4,
-    dropout=0.3,
-    attention_dropout=0.3,
-    relu_dropout=0.3,
-)
-BASE3 = ModelConfig(encoder_layers=3, decoder_layers=3, attention_dropout=0.1, relu_dropout=0.1)
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-
-HEAD = """# Performance
-
-Made by `make bench` on {date}: {machine}, {threads} threads, torch {torch}. Contenders take turns on the same batches
-in one run; medians of {rounds} rounds with their range. The machine is shared and noisy: read ratios, and take those
-under 1.1 for ties.
-
-## Training
-
-{name}, joint vocabulary of {vocabulary:,}, at most {tokens:,} tokens a side in a batch, dropout at the places where
-torch.nn.Transformer has it (residuals, embeddings, attention weights, inside the FFN), one Adam update a batch. MFU:
-useful FLOPs (padding not counted) over the best 2048^3 matrix product of the same run, {sgemm:.0f} GFLOP/s. tiny is
-d_model 128, d_ff 256, 4 heads, 4+4 layers; base3 is 512, 2048, 8 heads, 3+3 layers.
-
-| shape | loop | target tokens/s | range | ratio | MFU |
-|---|---|---:|---|---:|---:|
-"""
+from benchmarks.environments import cache
+from benchmarks.page import DOCS, write_page
+from benchmarks.plan import FULL_ROUNDS, ROUNDS, Task, plan
+from benchmarks.results import Results, read_results, write_results
 
 
-def rows(shape: str, speeds: list[Speed], flops: float, peak: float) -> str:
-    """Table rows, the last contender being the one to compare with."""
-    base = speeds[-1].median
-    lines = [
-        f"| {shape} | {s.name} | {s.median:,.0f} | {min(s.rounds):,.0f} - {max(s.rounds):,.0f} | "
-        f"{s.median / base:.2f} | {s.median * flops / peak:.0%} |"
-        for s in speeds
-    ]
-    return "\n".join(lines) + "\n"
+def measure(tasks: Sequence[Task], path: Path) -> Results:
+    """Do the tasks one after the other; the numbers are kept after each, beside what the file held before."""
+    results = read_results(path) if path.is_file() else Results()
+    begin, guessed = time.monotonic(), 0.0
+    for number, task in enumerate(tasks, 1):
+        pace = (time.monotonic() - begin) / guessed if guessed else 1.0
+        left = timedelta(seconds=round(pace * sum(each.seconds for each in tasks[number - 1 :])))
+        print(f"[{number}/{len(tasks)}] {task.title}; about {left} to go", file=sys.stderr, flush=True)
+        task.run(results)
+        guessed += task.seconds
+        write_results(path, results)
+    return results
 
 
 def main() -> None:
-    keep_freed_memory()
-    rounds, tokens = 7, 3000
-    work = workload(vocabulary=10_000, tokens=tokens, batches=60)
-    peak = sgemm()
-    table = ""
-    for shape, config, updates in (("tiny", TINY, 6), ("base3", BASE3, 2)):
-        contenders = [Transduce(config, work.vocabulary), torch_nn(config, work.vocabulary)]
-        speeds = race(contenders, work, rounds=rounds, updates=updates)
-        peak = max(peak, sgemm())
-        table += rows(shape, speeds, flops_per_target_token(config, work), peak)
-        print(table, file=sys.stderr)
-    head = HEAD.format(
-        date=date.today(),
-        machine=f"{platform.machine()}, {platform.system()}",
-        threads=torch.get_num_threads(),
-        torch=torch.__version__.partition("+")[0],
-        rounds=rounds,
-        name=work.name,
-        vocabulary=work.vocabulary,
-        tokens=tokens,
-        sgemm=peak / 1e9,
-    )
-    notes = PAGE.read_text(encoding="utf-8").partition("\n## Where the speed comes from")
-    PAGE.write_text(head + table + notes[1] + notes[2], encoding="utf-8")
+    full = bool(os.environ.get("FULL"))
+    rounds = FULL_ROUNDS if full else ROUNDS
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ROUNDS)}; else all")
+    parser.add_argument("--rounds", type=int, metavar="N", help="for all parts: 1 is a quick trial")
+    parser.add_argument("--json", type=Path, default=cache() / "results.json", help="where numbers are kept and merged")
+    parser.add_argument("--page", type=Path, metavar="JSON", help="only write the page, from this file")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="directory of the page; for a trial, another one")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(ROUNDS):
+        parser.error(f"no part {', '.join(sorted(unknown))}: choose from {', '.join(ROUNDS)}")
+    if arguments.page is not None:
+        results = read_results(arguments.page)
+    else:
+        chosen = dict.fromkeys(rounds, arguments.rounds) if arguments.rounds else rounds
+        results = measure(plan(arguments.parts or list(ROUNDS), chosen, full=full), arguments.json)
+    write_page(results, arguments.docs)
 
 
-main()
+if __name__ == "__main__":
+    main()

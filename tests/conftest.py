@@ -1,12 +1,20 @@
 """What many tests share: one small bundle, trained once per session, and hypothesis without a clock."""
 
-from pathlib import Path
+from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
 from short_phrases import write_phrasebook
+
+if TYPE_CHECKING:
+    from transduce.data.store import Store
+    from transduce.text import Symbols
 
 settings.register_profile("transduce", deadline=None, print_blob=True)
 settings.load_profile("transduce")
@@ -72,3 +80,48 @@ _SIDES = (
 def bundle(run: Path) -> Path:
     """The bundle of that run."""
     return run / "model"
+
+
+@pytest.fixture(scope="session")
+def small_run(session_directory: Path, phrasebook: Path) -> Path:
+    """A finished run of two steps with very small weights; its data serves runs that tests damage."""
+    from transduce import Trainer
+    from trials import SMALL
+
+    directory = session_directory / "small"
+    with FileLock(session_directory / "small.lock"):
+        if not (directory / "run" / "model").is_dir():
+            directory.mkdir(exist_ok=True)
+            for name in ("train.en", "train.de"):
+                lines = (phrasebook / name).read_text(encoding="utf-8").split("\n")[:300]
+                (directory / name).write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+            files = [
+                f"data.{side}=['{directory / name}']" for side, name in (("source", "train.en"), ("target", "train.de"))
+            ]
+            Trainer(directory / "run", preset="tiny", settings=[*files, *SMALL, "train.steps=2"]).run()
+    return directory / "run"
+
+
+@pytest.fixture
+def small_corpus(tmp_path: Path, phrasebook: Path) -> Path:
+    """A directory with the first 300 pairs of the phrasebook."""
+    directory = tmp_path / "corpus"
+    directory.mkdir()
+    for name in ("train.en", "train.de"):
+        lines = (phrasebook / name).read_text(encoding="utf-8").split("\n")[:300]
+        (directory / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return directory
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> tuple[Store, Symbols]:
+    """Pairs of short sequences of letters, the target the source reversed."""
+    from transduce.data.store import write_store
+    from transduce.text import Symbols
+
+    codec = Symbols(list("abcdef"))
+    generator = np.random.default_rng(0)
+    rows = [" ".join(generator.choice(list("abcdef"), size=generator.integers(1, 9))) for _ in range(80)]
+    return write_store(
+        tmp_path / "ids", [(i, r, r[::-1]) for i, r in enumerate(rows)], codec, codec, max_length=20
+    ), codec

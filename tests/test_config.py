@@ -91,6 +91,10 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_mistake(tmp_path: Path) 
         ("[model]\ndropout = nan\n", "c.toml: model.dropout = nan: should be"),
         ("[train]\nlearning_rate = inf\n", "c.toml: train.learning_rate = inf: should be a finite number"),
         ('[model]\nnorm = "mid"\n', "c.toml: model.norm = 'mid': should be 'post' or 'pre'"),
+        (
+            '[train]\nprecision = "half"\n',
+            "c.toml: train.precision = 'half': should be 'float32', 'bfloat16' or 'float16'",
+        ),
         ('[data]\nsource = "a.en"\n', "c.toml: data.source = 'a.en': should be a list"),
         ("[data]\nsource = [1]\n", "c.toml: data.source.0 = 1: should be a valid string"),
         ("[text]\njoint = false\n", 'c.toml: three-way tying needs one vocabulary: set model.tying="target"'),

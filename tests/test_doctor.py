@@ -6,6 +6,7 @@ import os
 import random
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -241,16 +242,32 @@ def test_several_files_are_compared_each_with_its_own_other(tmp_path: Path) -> N
     assert (found.source_lines, found.target_lines) == (2999, 3000)
 
 
-def test_the_report_is_json_and_a_table_and_progress_counts_lines(tmp_path: Path) -> None:
+def test_each_of_several_corpora_is_reported_with_its_weight(tmp_path: Path) -> None:
+    source, target = sentences(600)
+    source[7] = ""
+    one = write(tmp_path, "one", source[:500], target[:500])
+    rows = tmp_path / "two.tsv"
+    rows.write_text("".join(f"{s}\t{t}\n" for s, t in zip(source[500:], target[500:], strict=True)), encoding="utf-8")
+    report = examine(replace(one, others=(Corpus(pairs=(rows,), weight=2.5),)), data=DATA).corpora[0]
+    assert [(part.weight, part.pairs, part.usable) for part in report.parts] == [(1, 500, 499), (2.5, 100, 100)]
+    assert (report.pairs, report.usable) == (600, 599)
+    share = 100 * 250 / (250 + 499)
+    assert any(f"weight 2.5, {share:.2f} % of an epoch: {rows}" in line for line in Report((report,), ()).lines())
+    assert report.to_json()["corpora"][1]["files"] == (str(rows),)
+
+
+def test_the_report_is_json_and_a_table_and_ticks_count_bytes(tmp_path: Path) -> None:
     source, target = sentences(200)
     source[4] = ""
-    seen: list[int] = []
-    report = examine(write(tmp_path, "train", source, target), data=DATA, progress=seen.append)
+    seen: list[tuple[int, int]] = []
+    corpus = write(tmp_path, "train", source, target)
+    report = examine(corpus, data=DATA, tick=lambda done, total: seen.append((done, total)))
     table = json.loads(json.dumps(report.to_json()))
     assert table["train"]["unusable"] == {"empty source": {"count": 1, "first": [f"{tmp_path}/train.en:5"]}}
     assert table["problems"] == report.problems
     assert any(re.fullmatch(r"  empty source +1 +0\.50 %  line 5", line) for line in report.lines())
-    assert seen[-1] == 200
+    size = sum(path.stat().st_size for path in corpus.files)
+    assert seen[-1] == (size, size)
     mean = sum(map(len, target[:4] + target[5:])) / 199
     assert table["train"]["lengths"]["target characters"]["mean"] == pytest.approx(mean)
 

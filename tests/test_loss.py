@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -128,7 +130,7 @@ def test_without_gradients_none_is_computed(mode: type[torch.no_grad], monkeypat
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the hidden states' gradient was computed")
 
-    monkeypatch.setattr(torch, "mm", refuse)
+    monkeypatch.setattr(Tensor, "scatter_add_", refuse)
     with pytest.raises(AssertionError):
         smoothed_cross_entropy(*inputs, expected, 0.1)
     with mode():
@@ -161,3 +163,27 @@ def test_a_perfect_model_of_the_smoothed_target_has_the_least_smoothed_loss() ->
     loss = smoothed_cross_entropy(states, identity, None, torch.arange(size), smoothing)
     assert torch.allclose(loss.smoothed, -(target * target.log()).sum())
     assert torch.autograd.grad(loss.smoothed, states)[0].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("biased", [True, False])
+def test_under_autocast_it_is_no_further_from_the_truth_than_the_plain_form(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, biased: bool
+) -> None:
+    monkeypatch.setattr(loss_module, "CHUNK_ELEMENTS", chunk)
+    *exact, expected = problem(biased=biased)
+    truth = plain(*exact, expected, 0.1).smoothed
+    wanted = [truth, *torch.autograd.grad(truth, [t for t in exact if t is not None])]
+
+    def error(form: Callable[..., Loss]) -> Tensor:
+        inputs = [None if t is None else t.detach().float().requires_grad_() for t in exact]
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = form(*inputs, expected, 0.1).smoothed
+        assert loss.dtype == torch.float32
+        found = [loss, *torch.autograd.grad(loss, [t for t in inputs if t is not None])]
+        assert {t.dtype for t in found} == {torch.float32}
+        return torch.stack([(ours - true).norm() / true.norm() for ours, true in zip(found, wanted, strict=True)])
+
+    ours, theirs = error(smoothed_cross_entropy), error(plain)
+    assert (theirs[1:] > 1e-4).all()  # bfloat16 was at work
+    assert (ours <= theirs * 1.05 + 1e-6).all()

@@ -26,7 +26,7 @@ def test_a_store_gives_back_the_ids_of_every_pair_that_fits(
     for index, (_, source, target) in enumerate(fitting):
         assert store.source[index].tolist() == LETTERS.encode(source)
         assert store.target[index].tolist() == LETTERS.encode(target)
-    assert store.source.lengths.tolist() == [len(s.split()) for _, s, _ in fitting]
+    assert store.source.lengths.tolist() == [len(s.split()) + 1 for _, s, _ in fitting]
 
 
 def test_ids_take_two_bytes_until_the_vocabulary_needs_four(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Training: its recipe, its budgets, and that nothing depends on when it was interrupted."""
 
-import hashlib
 import json
 import os
 import signal
@@ -14,15 +13,17 @@ import pytest
 import torch
 
 from transduce import Trainer, Translator
-from transduce.bundle import read_weights
+from transduce.bundle import read_weights, weights_digest
 from transduce.config import Config
-from transduce.data.store import Store, write_store
+from transduce.data.batching import Batching, collate
+from transduce.data.store import Store
 from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
 from transduce.settings import load_config
 from transduce.text import Symbols
 from transduce.train.announcement import too_long
 from transduce.train.calibration import Budget, budget, resolve
+from transduce.train.feed import Update, load
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
@@ -36,6 +37,7 @@ from transduce.train.state import (
     step_of,
     to_average,
 )
+from transduce.train.workers import Workers
 from transduce.trainer import choose_preset
 
 SMALL = [
@@ -55,30 +57,13 @@ SMALL = [
 ]
 
 
-def digest(weights: dict[str, torch.Tensor]) -> str:
-    total = hashlib.sha256()
-    for name, weight in sorted(weights.items()):
-        total.update(name.encode() + weight.numpy().tobytes())
-    return total.hexdigest()
-
-
 def bundle_digest(run: Path) -> str:
-    return digest(read_weights(run / "model" / "model.safetensors"))
+    return weights_digest(read_weights(run / "model" / "model.safetensors"))
 
 
 def trainer(run: Path, corpus: Path, *settings: str, listener: Listener | None = None) -> Trainer:
     files = [f"data.{side}=['{corpus / name}']" for side, name in (("source", "train.en"), ("target", "train.de"))]
     return Trainer(run, preset="tiny", settings=[*files, *SMALL, *settings], listener=listener)
-
-
-@pytest.fixture
-def small_corpus(tmp_path: Path, phrasebook: Path) -> Path:
-    directory = tmp_path / "corpus"
-    directory.mkdir()
-    for name in ("train.en", "train.de"):
-        lines = (phrasebook / name).read_text(encoding="utf-8").split("\n")[:300]
-        (directory / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return directory
 
 
 class Interrupter(Listener):
@@ -287,6 +272,37 @@ def test_a_model_with_a_nan_is_never_saved(tmp_path: Path, letters: tuple[Store,
     assert checkpoints(tmp_path / "a") == []
 
 
+def test_a_place_behind_the_end_of_an_epoch_is_the_start_of_the_next(
+    tmp_path: Path, letters: tuple[Store, Symbols]
+) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
+    loop.state = State(epoch=3, update=10**6)
+    assert (loop.run().epoch, loop.state.update) == (4, 1)
+
+
+@pytest.mark.parametrize("failing", ["validate", "batching"])
+def test_the_thread_that_makes_batches_ends_with_the_loop(
+    tmp_path: Path, letters: tuple[Store, Symbols], failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int) -> Validation:
+        raise RuntimeError(failing)
+
+    def feeding() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("feed")]
+
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=3", "train.validate_every=2")
+    loop.run()
+    assert feeding() == []
+    loop = new_loop(*letters, tmp_path / "b", "train.epochs=3", "train.validate_every=2")
+    if failing == "validate":
+        loop.validate = fail
+    else:
+        monkeypatch.setattr(Batching, "epoch", lambda batching, number: fail(number))
+    with pytest.raises(RuntimeError, match=failing):
+        loop.run()
+    assert feeding() == []
+
+
 def test_the_best_checkpoints_are_averaged_and_the_last_when_none_was_validated(
     tmp_path: Path, letters: tuple[Store, Symbols]
 ) -> None:
@@ -315,17 +331,6 @@ def test_a_run_of_days_names_the_preset_that_fits_an_hour() -> None:
     assert "--preset tiny" in too_long(load_config(preset="base"), Budget(10, 100, 10_000), 37_000)
 
 
-@pytest.fixture
-def letters(tmp_path: Path) -> tuple[Store, Symbols]:
-    """Pairs of short sequences of letters, the target the source reversed."""
-    codec = Symbols(list("abcdef"))
-    generator = np.random.default_rng(0)
-    rows = [" ".join(generator.choice(list("abcdef"), size=generator.integers(1, 9))) for _ in range(80)]
-    return write_store(
-        tmp_path / "ids", [(i, r, r[::-1]) for i, r in enumerate(rows)], codec, codec, max_length=20
-    ), codec
-
-
 def new_loop(store: Store, codec: Symbols, directory: Path, *settings: str) -> Loop:
     config = load_config(preset="tiny", settings=[*SMALL, *settings])
     torch.manual_seed(0)
@@ -335,6 +340,8 @@ def new_loop(store: Store, codec: Symbols, directory: Path, *settings: str) -> L
         model,
         make_optimizer(model, config.train),
         store,
+        Batching.of(store, batch_tokens=300, micro_batch_tokens=150, seed=1),
+        Workers(model, config.train),
         config,
         state=State(),
         checkpoints=directory,
@@ -345,12 +352,15 @@ def new_loop(store: Store, codec: Symbols, directory: Path, *settings: str) -> L
 
 def test_accumulated_micro_batches_are_one_large_batch(tmp_path: Path, letters: tuple[Store, Symbols]) -> None:
     store, codec = letters
-    settings = "model.dropout=0.0", "train.batch_tokens=100000", "train.micro_batch_tokens=100000"
-    whole = new_loop(store, codec, tmp_path / "a", *settings)
-    parts = new_loop(store, codec, tmp_path / "b", *settings)
+    whole = new_loop(store, codec, tmp_path / "a", "model.dropout=0.0")
+    parts = new_loop(store, codec, tmp_path / "b", "model.dropout=0.0")
     everything = np.arange(len(store))
-    whole.update([everything])
-    parts.update([everything[:7], everything[7:30], everything[30:]])
+
+    def update(*cuts: np.ndarray) -> Update:
+        return Update([load(collate(store, cut), torch.device("cpu")) for cut in cuts], next_epoch=0, next_update=1)
+
+    whole.update(update(everything))
+    parts.update(update(everything[:7], everything[7:30], everything[30:]))
     for name, weight in whole.model.state_dict().items():
         assert torch.allclose(weight, parts.model.state_dict()[name], atol=1e-9, rtol=0), name
 

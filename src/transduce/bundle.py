@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -158,6 +158,17 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise BundleError(f"{path}: damaged: {error}") from None
 
 
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of name, dtype, shape and bytes of each tensor in the order of names: equal models, equal digests."""
+    import torch
+
+    total = hashlib.sha256()
+    for name, weight in sorted(weights.items()):
+        total.update(json.dumps([name, str(weight.dtype).removeprefix("torch."), list(weight.shape)]).encode())
+        total.update(weight.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
 def write_manifest(directory: Path, facts: Mapping[str, object]) -> None:
     """Hash every file of a directory into its manifest.json, and then the manifest itself."""
     hashes = {name: sha256(directory / name) for name in _files(directory)}
@@ -168,23 +179,31 @@ def write_manifest(directory: Path, facts: Mapping[str, object]) -> None:
 def read_manifest(directory: Path, *, needs: Iterable[str] = ()) -> Manifest:
     """A directory's manifest, once it names all that is needed and every file it names was found unchanged."""
     path = directory / MANIFEST
-    manifest = _parse_manifest(path)
+    manifest = parse_manifest(path)
     for name in needs:
         if name not in manifest.files:
             raise BundleError(f"{path}: does not name {name}: copy or train the model again")
+    for damage in damages(directory, manifest):
+        raise BundleError(damage)
+    return manifest
+
+
+def damages(directory: Path, manifest: Manifest) -> Iterator[str]:
+    """What is wrong with each file that is not what the manifest says; looks at no more than is asked for."""
     for name, expected in manifest.files.items():
         file = directory / name
         if not SAFE_NAME.fullmatch(name) or _leads_through_a_link(directory, name):
-            raise BundleError(f"{path}: refuses the file name {name!r}: a bundle holds plain files of its own")
-        if not file.is_file():
-            raise BundleError(f"{file}: missing: copy or train the model again")
-        try:
-            found = sha256(file)
-        except OSError as error:
-            raise BundleError(f"{file}: cannot read: {error.strerror}: check its permissions and disk") from None
-        if found != expected:
-            raise BundleError(f"{file}: damaged: its SHA-256 is not the manifest's: copy or train the model again")
-    return manifest
+            yield f"{directory / MANIFEST}: refuses the file name {name!r}: a bundle holds plain files of its own"
+        elif not file.is_file():
+            yield f"{file}: missing: copy or train the model again"
+        else:
+            try:
+                found = sha256(file)
+            except OSError as error:
+                yield f"{file}: cannot read: {error.strerror}: check its permissions and disk"
+                continue
+            if found != expected:
+                yield f"{file}: damaged: its SHA-256 is not the manifest's: copy or train the model again"
 
 
 def locate(path: Path) -> Path:
@@ -202,7 +221,8 @@ def locate(path: Path) -> Path:
     raise BundleError(f"{path}: neither a bundle (no {MANIFEST}) nor a run (no model/)")
 
 
-def _parse_manifest(path: Path) -> Manifest:
+def parse_manifest(path: Path) -> Manifest:
+    """What a manifest says, if it is one; the files that it names are not looked at."""
     try:
         if path.stat().st_size > MAX_MANIFEST:
             raise ValueError("too large")

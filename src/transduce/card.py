@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transduce.config import Config
+from transduce.config import Config, CorpusConfig, DataConfig
 from transduce.data.preparation import Prepared
 from transduce.files import file_name
 from transduce.version import __version__
@@ -35,7 +35,8 @@ def model_card(
 ) -> str:
     """The card of a trained model, in Markdown."""
     model, data = config.model, config.data
-    names = [file_name(path) for path in (*data.source, *data.target, *data.pairs)]
+    corpora: list[DataConfig | CorpusConfig] = [data, *data.corpora]
+    names = [file_name(path) for each in corpora for path in (*each.source, *each.target, *each.pairs)]
     source, target = prepared.source_lang or "unnamed", prepared.target_lang or "unnamed"
     return TEMPLATE.format(
         title=f"{source}-{target} {config.preset}",

@@ -107,6 +107,19 @@ class TextConfig(Section):
         return self
 
 
+class CorpusConfig(Section):
+    """One of several corpora: a `[[data.corpora]]` table."""
+
+    source: tuple[str, ...] = ()
+    """Source files, as data.source."""
+    target: tuple[str, ...] = ()
+    """Target files, line i the translation of line i."""
+    pairs: tuple[str, ...] = ()
+    """Instead of source and target: .tsv or .jsonl files, as data.pairs."""
+    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    """How often an epoch sees each pair; 0.25: a quarter of the pairs in one epoch, the next quarter in the next."""
+
+
 class DataConfig(Section):
     """Where the pairs come from and which are used."""
 
@@ -118,6 +131,8 @@ class DataConfig(Section):
     """Instead of source and target: .tsv or .jsonl files, plain, .gz or .xz, that hold both."""
     columns: tuple[str, str] = ("source", "target")
     """JSONL keys of the two sides; a TSV's are its first two columns."""
+    corpora: tuple[CorpusConfig, ...] = ()
+    """More corpora, each with a weight: [[data.corpora]] tables with source and target, or pairs."""
     valid_source: tuple[str, ...] = ()
     """Validation source files; without any, pairs are held out of the training data."""
     valid_target: tuple[str, ...] = ()
@@ -174,15 +189,29 @@ class TrainConfig(Section):
     save_every: PositiveInt = 1000
     """Updates between checkpoints."""
     keep: PositiveInt = 5
-    """Checkpoints kept: the newest ones, and the best by validation."""
+    """Checkpoints kept: so many of the newest, those that the bundle will average, and the best by validation."""
     average: Literal["last", "best"] = "last"
     """Which checkpoints the final bundle averages (section 6.1: the last)."""
     average_count: PositiveInt = 5
     """How many checkpoints the final bundle averages."""
     threads: PositiveInt | None = None
-    """CPU threads; unset: one per core."""
+    """CPU threads of a process; unset: one per core, or per share of the cores beside other processes."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Of the layers' products; weights, loss and optimiser are float32 always. bfloat16: for hardware that has it;
+    float16: for GPUs that have only that, with a loss scale that finds itself."""
+    clip_norm: Annotated[float, Field(gt=0)] | None = None
+    """Gradients with a larger norm are scaled down to it; unset: none are (the paper names no clipping)."""
+    recompute: bool = False
+    """Keep only the input of each layer and compute the rest again for its gradient: less memory, more time."""
+    compile: bool = False
+    """Train through torch.compile: a minute or more of warm-up, for GPUs; on a CPU nothing was gained."""
+    parallel: Literal["data", "fsdp"] = "data"
+    """With several processes (torchrun): data: each has the whole model; fsdp: each keeps a part of every weight and of
+    Adam's moments, for models that one device cannot hold."""
+    tensorboard: bool = False
+    """Write TensorBoard's events to tensorboard/ in the run; needs the extra `track`."""
 
 
 class SearchConfig(Section):
@@ -227,6 +256,12 @@ class Config(Section):
         if self.model.positions == "learned" and self.data.max_length >= self.model.max_positions:
             limits = f"data.max_length {self.data.max_length}, model.max_positions {self.model.max_positions}"
             raise ValueError(f"learned positions end before the longest pair: {limits}: make the first the smaller")
+        return self
+
+    @model_validator(mode="after")
+    def _sharded_is_not_compiled(self) -> Config:
+        if self.train.parallel == "fsdp" and self.train.compile:
+            raise ValueError("train.parallel = fsdp with train.compile = true was never tried: choose one of them")
         return self
 
     def to_toml(self) -> str:

@@ -89,7 +89,8 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
             _replace_in_two(path, temporary)
         fsync_directory(path.parent)
     except OSError as error:
-        raise UserError(f"{path}: cannot write: {error.strerror or error}") from error
+        size = sum(file.stat().st_size for file in temporary.rglob("*") if file.is_file())
+        raise UserError(f"{path}: cannot write {size:,} bytes: {error.strerror or error}") from error
     finally:
         _remove(temporary)
 

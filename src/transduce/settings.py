@@ -112,10 +112,10 @@ def _merge(base: dict[str, Any], update: Mapping[str, Any]) -> None:
 
 
 def _tuples(section: Any) -> Any:
-    """A section in which TOML's lists are the tuples that a frozen table holds."""
+    """A section in which TOML's lists, and those in lists of tables, are the tuples that a frozen table holds."""
     if not isinstance(section, Mapping):
         return section
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in section.items()}
+    return {key: tuple(map(_tuples, value)) if isinstance(value, list) else value for key, value in section.items()}
 
 
 def _explain(error: ValidationError) -> str:
@@ -134,5 +134,6 @@ def _explain(error: ValidationError) -> str:
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     ends = [each for each in names if each.endswith(f".{name}")]
-    near = ends or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    one_letter = [each for each in names if len(each) == len(name) and sum(map(str.__ne__, each, name)) == 1]
+    near = ends or one_letter or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     return f": did you mean {near[0]!r}?" if near else ":"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -13,23 +13,33 @@ import torch
 from transduce.bundle import load_weights, read_weights, unique_weights, write_bundle
 from transduce.card import model_card
 from transduce.config import Config, SearchConfig, TrainConfig
+from transduce.data.batching import Batching
 from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
-from transduce.decode.translator import Translator
-from transduce.errors import ConfigError, RunError, UserError
+from transduce.decode.translator import Translator, go_on
+from transduce.errors import RunError, UserError
 from transduce.evaluate.bleu import bleu
 from transduce.evaluate.perplexity import perplexity
 from transduce.files import write_file
 from transduce.model import Transformer
-from transduce.settings import load_config, make_config, read_toml
+from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, too_long, until
 from transduce.train.average import average
-from transduce.train.calibration import calibrate, resolve
+from transduce.train.calibration import Budget, calibrate, resolve
+from transduce.train.device import choose_device, where
+from transduce.train.largest import try_largest
+from transduce.train.lock import LOCK, locked
 from transduce.train.loop import Loop, make_optimizer
-from transduce.train.progress import Listener, Listeners, Log, Sample, Validation
+from transduce.train.progress import Listener, Listeners, Sample, Validation, told
+from transduce.train.recompute import recompute_layers
+from transduce.train.recorders import recorders
+from transduce.train.resume import cut_back, differences, extended, stepped
+from transduce.train.sharding import ShardedWorkers, gather, shard
 from transduce.train.state import State, checkpoints, load_checkpoint, set_damaged_aside, to_average
+from transduce.train.workers import Workers
+from transduce.train.world import ALONE, World
 
 SAMPLES = 3
 
@@ -43,7 +53,11 @@ def choose_preset(pairs: int) -> tuple[str, str]:
 
 
 class Trainer:
-    """One run: `Trainer("run", source=["a.en"], target=["a.de"]).run()` trains and returns the bundle's path."""
+    """One run: `Trainer("run", source=["a.en"], target=["a.de"]).run()` trains and returns the bundle's path.
+
+    In a script that torchrun starts, each process makes one within `with joined() as world`. That of rank 0 looks at
+    the corpus, prepares the data, writes and speaks; the others do as its files say.
+    """
 
     def __init__(
         self,
@@ -55,10 +69,15 @@ class Trainer:
         config: Path | None = None,
         settings: Sequence[str] = (),
         listener: Listener | None = None,
+        world: World = ALONE,
     ) -> None:
-        self.out = Path(out)
+        self.out, self.world = Path(out), world
         self.listener = listener or Listener()
         self._resumes = False
+        self._more: int | None = None
+        self._steps: int | None = None
+        if not world.first:
+            return
         sides = (("source", source), ("target", target))
         files = [f"data.{side}={json.dumps(_names(given))}" for side, given in sides if given]
         refuse_other_run(self.out)
@@ -67,34 +86,57 @@ class Trainer:
         choose_device(self.config.train)
 
     @classmethod
-    def resume(cls, out: str | Path, *, listener: Listener | None = None) -> Trainer:
-        """Go on with a run from its newest whole checkpoint."""
+    def resume(
+        cls,
+        out: str | Path,
+        *,
+        more: int | None = None,
+        steps: int | None = None,
+        listener: Listener | None = None,
+        world: World = ALONE,
+    ) -> Trainer:
+        """Go on with a run from its newest whole checkpoint: to its end, `more` updates beyond it, or to `steps`."""
+        for number in (more, steps):
+            if number is not None and number < 1:
+                raise RunError(f"{out}: cannot go on for {number} updates: give a number from 1 on")
         trainer = cls.__new__(cls)
+        trainer.world = world
+        trainer._more, trainer._steps = more, steps
         trainer.out, trainer.listener, trainer._resumes = Path(out), listener or Listener(), True
         trainer._given = frozenset()
         path = trainer.out / "config.toml"
         if not path.is_file() or (trainer.out / "manifest.json").exists():
             what = "holds a bundle" if path.is_file() else "no config.toml"
             raise RunError(f"{out}: {what}: not a run; start one with `transduce train --out DIRECTORY`")
-        trainer.config = make_config(read_toml(path), where=str(path))
+        trainer._read_config()
         return trainer
 
     def run(self) -> Path:
         """Train until the budget is spent, then write the bundle and return its path."""
         keep_freed_memory()
-        if self.config.train.threads:
-            torch.set_num_threads(self.config.train.threads)
-        prepared = self._resume() if self._resumes else self._start()
-        return self._train(prepared)
-
-    def _start(self) -> Prepared:
-        """Make the run's directory and prepare its data; if that fails, leave no half-made run behind."""
-        refuse_other_run(self.out)  # another may have begun since
+        if not self.world.first:
+            return self._follow()
         existed = self.out.is_dir()
-        try:
+        if not self._resumes:
+            refuse_other_run(self.out)  # another may have begun since
             self.out.mkdir(parents=True, exist_ok=True)
+        with locked(self.out):
+            prepared = self._resume() if self._resumes else self._start(existed)
+            self.world.tell("prepared")
+            return self._train(prepared)
+
+    def _follow(self) -> Path:
+        """Take part in the run that rank 0 makes, once it has prepared the data."""
+        self.world.tell()
+        self._read_config()
+        return self._train(recall(self.out))
+
+    def _start(self, existed: bool) -> Prepared:
+        """Prepare the run's data; if that fails, leave no half-made run behind."""
+        refuse_other_run(self.out)
+        try:
             self._write_config()
-            self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
+            self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
             prepared = prepare(self.config, self.out, self.listener.note)
         except (OSError, UserError):
             shutil.rmtree(self.out, ignore_errors=True)
@@ -106,38 +148,92 @@ class Trainer:
 
     def _resume(self) -> Prepared:
         """The data of a run that is there; it is prepared anew if the run was killed before it was ready."""
-        self.listener = Listeners(self.listener, Log(self.out / "log.jsonl"))
+        self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
         if (self.out / RECORD).is_file():
             return recall(self.out)
         return prepare(self.config, self.out, self.listener.note)
 
     def _train(self, prepared: Prepared) -> Path:
-        device = choose_device(self.config.train)
-        model = new_model(self.config, prepared).to(device)
+        workers = self._workers(prepared)
+        model, directory = workers.model, self.out / "checkpoints"
+        sharded = isinstance(workers, ShardedWorkers)
+        plain = new_model(self.config, prepared).to(workers.device) if sharded and self.world.first else None
+        batching = make_batching(self.config.train, prepared)
         optimizer = make_optimizer(model, self.config.train)
-        directory = self.out / "checkpoints"
-        directory.mkdir(exist_ok=True)
-        for damage in set_damaged_aside(directory):
-            self.listener.warn(f"{damage}; set aside, using the checkpoint before it")
-        if kept := checkpoints(directory):
-            state = load_checkpoint(kept[-1], model, optimizer)
+        newest = self._newest(directory)
+        state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer)
+        if self.world.first:
+            self._take_up(state, workers, batching)
+            cut_back(self.out / "log.jsonl", state, validation_due=state.validation_due(self.config.train))
+        try_largest(workers, prepared.train, batching, self.config)
+        if newest is not None:
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
-            state = State()
-            self._announce(model, prepared, device)
+            if directory.is_dir():  # a first start was killed before it saved: what the budget decides is decided
+                self._given = frozenset(known_keys())
+            self._announce(model, prepared, calibrate(workers, prepared.train, batching), workers)
+        if self.world.first:
+            directory.mkdir(exist_ok=True)
+        self.world.tell("settled")
+        if not self.world.first:
+            self._read_config()
         loop = Loop(
             model,
             optimizer,
             prepared.train,
+            batching,
+            workers,
             self.config,
             state=state,
             checkpoints=directory,
-            validate=lambda step: validate(model, prepared, self.config.search, step),
+            validate=lambda step: validate(plain or model, prepared, self.config.search, step, loop.signals.check),
             listener=self.listener,
+            gather=lambda: gather(model, plain),
         )
         if loop.finished():
-            self.listener.note(f"already at its end, step {state.step:,}: the bundle is made again")
-        return self._finish(model, prepared, loop.run())
+            self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
+        with told(self.listener, self.out, self.config):
+            state = loop.run()
+            return self._finish(plain or model, prepared, state) if self.world.first else self.out / "model"
+
+    def _workers(self, prepared: Prepared) -> Workers:
+        """A new model on its device, and those who train it."""
+        train, world = self.config.train, self.world
+        if train.threads or world.size > 1:
+            torch.set_num_threads(train.threads or world.cores)  # torchrun would have it be 1
+        model = new_model(self.config, prepared).to(choose_device(train))
+        if train.recompute:
+            recompute_layers(model)
+        if train.compile:
+            model.compile(dynamic=True)
+        if train.parallel == "data" or world.size == 1:
+            return Workers(model, train, world)
+        shard(model, world)
+        return ShardedWorkers(model, train, world)
+
+    def _newest(self, directory: Path) -> str | None:
+        """The name of the checkpoint to go on from, as rank 0 finds it; damaged ones are set aside."""
+        name = None
+        if self.world.first:
+            for damage in set_damaged_aside(directory):
+                self.listener.warn(f"{damage}; set aside, using the checkpoint before it")
+            name = next((path.name for path in reversed(checkpoints(directory))), None)
+        told: str | None = self.world.tell(name)
+        return told
+
+    def _take_up(self, state: State, workers: Workers, batching: Batching) -> None:
+        """Warn of what is no longer as it was, and set the budget that was asked for."""
+        if changed := differences(state, workers):
+            self.listener.warn(changed)
+        train = self.config.train
+        if self._steps is not None:
+            train = stepped(train, state, self._steps, run=self.out)
+        if self._more is not None:
+            train = extended(train, state, self._more, updates_per_epoch=batching.updates_per_epoch)
+        self._steps = self._more = None
+        if train != self.config.train:
+            self.config = self.config.model_copy(update={"train": train})
+            self._write_config()
 
     def _finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         paths = to_average(self.out / "checkpoints", self.config.train)
@@ -180,14 +276,15 @@ class Trainer:
         self.listener.note(f"preset {name}: {reason}")
         return load_config(preset=name, path=path, settings=settings)
 
-    def _announce(self, model: Transformer, prepared: Prepared, device: torch.device) -> None:
+    def _announce(self, model: Transformer, prepared: Prepared, budget: Budget, workers: Workers) -> None:
         """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""
-        budget = calibrate(model, prepared.train, self.config)
+        if not self.world.first:
+            return
         train, changes = resolve(self.config.train, budget, given=self._given)
         self.config = self.config.model_copy(update={"train": train})
         self._write_config()
         self.listener.note(f"until {until(train, budget)}")
-        self.listener.note(f"model: {describe_model(self.config, model)}, on {device}")
+        self.listener.note(f"model: {describe_model(self.config, model)}, on {where(workers)} in {train.precision}")
         self.listener.note(f"data: {describe_data(prepared)}")
         self.listener.note(
             f"recipe: {train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout "
@@ -198,29 +295,22 @@ class Trainer:
         if budget.seconds is not None and budget.seconds > DAY:
             self.listener.warn(too_long(self.config, budget, prepared.target_codec.size))
 
+    def _read_config(self) -> None:
+        path = self.out / "config.toml"
+        self.config = make_config(read_toml(path), where=str(path))
+
     def _write_config(self) -> None:
         write_file(self.out / "config.toml", self.config.to_toml().encode())
 
 
 def refuse_other_run(out: Path) -> None:
     """A run starts in a new or empty directory."""
-    if out.is_dir() and not any(out.iterdir()):
+    if out.is_dir() and all(path.name == LOCK for path in out.iterdir()):
         return
     if (out / "config.toml").is_file():
         raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
     if out.exists():
         raise RunError(f"{out}: exists and is not a run: choose another --out")
-
-
-def choose_device(train: TrainConfig) -> torch.device:
-    """The device asked for; auto is CUDA if there is one, else the CPU."""
-    if train.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("train.device = cuda: torch sees no CUDA device here: use cpu or auto")
-    if train.device == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("train.device = mps: torch sees no Apple GPU here: use cpu or auto")
-    if train.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(train.device)
 
 
 def new_model(config: Config, prepared: Prepared) -> Transformer:
@@ -230,15 +320,27 @@ def new_model(config: Config, prepared: Prepared) -> Transformer:
         return Transformer(config.model, prepared.source_codec.size, prepared.target_codec.size)
 
 
+def make_batching(train: TrainConfig, prepared: Prepared) -> Batching:
+    """The training pairs in batches, as the recipe says."""
+    return Batching.of(
+        prepared.train,
+        batch_tokens=train.batch_tokens,
+        micro_batch_tokens=train.micro_batch_tokens,
+        seed=train.seed,
+    )
+
+
 def _names(given: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [str(name) for name in given]
 
 
-def validate(model: Transformer, prepared: Prepared, search: SearchConfig, step: int) -> Validation:
-    """Unsmoothed perplexity, and BLEU of greedily decoded text."""
+def validate(
+    model: Transformer, prepared: Prepared, search: SearchConfig, step: int, between: Callable[[], None] = go_on
+) -> Validation:
+    """Unsmoothed perplexity, and BLEU of greedily decoded text; `between` is called before each batch and may raise."""
     start = time.monotonic()
     greedy = search.model_copy(update={"beam": 1})
-    translator = Translator(model, prepared.source_codec, prepared.target_codec, greedy)
+    translator = Translator(model, prepared.source_codec, prepared.target_codec, greedy, between=between)
     likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
     texts = [translation.text for translation in translator.translate(prepared.valid_source)]
     samples = zip(prepared.valid_source, prepared.valid_target, texts, strict=True)

@@ -3,7 +3,7 @@
 | exit code | meaning |
 |---|---|
 | 0 | done; also when the reader of a pipe went away |
-| 1 | a bug of ours, with a traceback |
+| 1 | a bug of ours, with a traceback; or `verify` found what should not be |
 | 2 | a mistake of the user's, or a refusal of the machine's such as a full disk, with the way out |
 | 130 | SIGINT (Ctrl-C), after saving |
 | 143 | SIGTERM, after saving |
@@ -21,7 +21,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from transduce.cli import config, demo, doctor, evaluate, train, translate
+from transduce.cli import config, demo, doctor, evaluate, train, translate, verify, watch
 from transduce.cli.display import Display
 from transduce.errors import Interrupted, UserError
 from transduce.version import __version__
@@ -38,8 +38,10 @@ app = typer.Typer(
 app.command(epilog="Example: transduce demo")(demo.demo)
 app.command(epilog="Example: transduce doctor --source train.en.gz --target train.de.gz")(doctor.doctor)
 app.command(epilog="Example: transduce train --source train.en --target train.de --minutes 20 --out run/")(train.train)
+app.command(epilog="Example: transduce watch run/; transduce watch run/ --once")(watch.watch)
 app.command(epilog="Example: transduce translate run/ < in.en > out.de")(translate.translate)
 app.command(epilog="Example: transduce evaluate run/ --source test.en --reference test.de")(evaluate.evaluate)
+app.command(epilog="Example: transduce verify run/; transduce verify resume run/ --steps 40")(verify.verify)
 app.command(epilog="Example: transduce config --preset tiny --set train.minutes=20")(config.config)
 
 

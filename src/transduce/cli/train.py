@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from transduce.cli.display import Display
 from transduce.errors import UserError
+from transduce.train.progress import Listener
 
 
 def train(
@@ -33,13 +35,17 @@ def train(
     seed: Annotated[int | None, typer.Option(help="Order of data, first weights and dropout.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; else one per core.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's events too.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Any unusable pair is an error.")] = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this directory.")] = None,
+    more: Annotated[int | None, typer.Option(help="With --resume: so many updates beyond its end.")] = None,
 ) -> None:
     """Train a Transformer on pairs of sequences; the result is OUT/model, a bundle.
 
     Without --minutes, --steps or --epochs it stops when validation stops getting better. Ctrl-C saves;
-    --resume goes on.
+    --resume goes on, --resume RUN --more N for N updates beyond the run's end.
+
+    On several GPUs or machines: torchrun --nproc-per-node 8 -m transduce train ...
     """
     display: Display = context.obj
     flags: dict[str, object] = {
@@ -58,24 +64,36 @@ def train(
         "train.seed": seed,
         "train.threads": threads,
         "train.device": device,
+        "train.tensorboard": tensorboard or None,
     }
     settings = [f"{key}={_toml(value)}" for key, value in flags.items() if value is not None]
-    if resume is not None and (settings or preset or config or set_ or out):
-        raise UserError("--resume takes its settings from the run: give it alone")
+    others = len(settings) > (steps is not None) or preset or config or set_ or out
+    if resume is not None and (others or (steps is not None and more is not None)):
+        raise UserError("--resume takes its settings from the run: give it alone, or with --more N or --steps N")
+    if more is not None and resume is None:
+        raise UserError("--more goes on with a run: name it by --resume RUN")
     if resume is None and out is None:
         raise UserError("--out is missing: name a new directory for the run")
 
+    from transduce.train.world import joined, restarted
     from transduce.trainer import Trainer
 
-    if resume is not None:
-        trainer = Trainer.resume(resume, listener=display)
-    else:
-        assert out is not None
-        everything = [*settings, *(set_ or [])]
-        trainer = Trainer(out, preset=preset, config=config, settings=everything, listener=display)
-    with display.live():
-        bundle = trainer.run()
-    typer.echo(bundle)
+    if restarted():  # by torchrun: what the command asks for has begun
+        more = None
+        if out is not None and (out / "config.toml").is_file():
+            resume = out
+    with joined() as world:
+        listener = display if world.first else Listener()
+        if resume is not None:
+            trainer = Trainer.resume(resume, more=more, steps=steps, listener=listener, world=world)
+        else:
+            assert out is not None
+            everything = [*settings, *(set_ or [])]
+            trainer = Trainer(out, preset=preset, config=config, settings=everything, listener=listener, world=world)
+        with display.live() if world.first else nullcontext():
+            bundle = trainer.run()
+        if world.first:
+            typer.echo(bundle)
 
 
 def _toml(value: object) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from transduce.config import DataConfig
 from transduce.data.lines import Block, check_file, read_blocks
+from transduce.data.pace import Tick, unheard
 from transduce.data.problems import Problem
+from transduce.data.rows import is_text, splitter
 from transduce.data.shift import LengthLog, describe_shift
 from transduce.errors import CorpusError
 from transduce.files import sha256
@@ -24,12 +26,18 @@ _FILE_WORD = re.compile("gz|xz|txt|tsv|csv|dat|tok|bpe|spm|raw|src|tgt|trg|ref|h
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where some pairs come from: source and target files, or files of pairs; several are read in turn."""
+    """Where some pairs come from: source and target files, or files of pairs; several are read in turn.
+
+    What is trained on may be several corpora: the first knows the `others`, which are read after it.
+    """
 
     source: tuple[Path, ...] = ()
     target: tuple[Path, ...] = ()
     pairs: tuple[Path, ...] = ()
     columns: tuple[str, str] = ("source", "target")
+    weight: float = 1.0
+    """How often an epoch sees each of its pairs."""
+    others: tuple[Corpus, ...] = ()
 
     def __post_init__(self) -> None:
         if self.pairs and (self.source or self.target):
@@ -40,19 +48,28 @@ class Corpus:
         if not (self.pairs or self.source):
             raise CorpusError("no files: give source and target files, or pairs in a .tsv or .jsonl file")
         for path in self.pairs:
-            _splitter(path)
+            splitter(path)
+
+    @property
+    def parts(self) -> tuple[Corpus, ...]:
+        """Each corpus by itself."""
+        return (replace(self, others=()), *self.others) if self.others else (self,)
+
+    @property
+    def inputs(self) -> tuple[tuple[Path, ...], ...]:
+        """What is read in turn: a source file and its target file, or a file of pairs."""
+        own = [(path,) for path in self.pairs] or zip(self.source, self.target, strict=True)
+        return (*own, *(files for other in self.others for files in other.inputs))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file, in reading order."""
-        if self.pairs:
-            return self.pairs
-        return tuple(path for both in zip(self.source, self.target, strict=True) for path in both)
+        return tuple(path for files in self.inputs for path in files)
 
     @property
     def first_files(self) -> tuple[Path, ...]:
         """The files that places are named after: the source's, or those of pairs."""
-        return self.pairs or self.source
+        return tuple(files[0] for files in self.inputs)
 
 
 class Pair(NamedTuple):
@@ -85,6 +102,8 @@ class Batch:
     """By index: what reading alone can tell."""
     boms: int = 0
     crs: int = 0
+    part: int = 0
+    """Index into `Corpus.parts`."""
 
     @property
     def surplus(self) -> bool:
@@ -93,10 +112,19 @@ class Batch:
 
 
 def training_corpus(data: DataConfig) -> Corpus:
-    """The training part of a configuration."""
-    if not (data.source or data.target or data.pairs):
-        raise CorpusError("no training data: give data.source and data.target, or data.pairs")
-    return Corpus(_paths(data.source), _paths(data.target), _paths(data.pairs), data.columns)
+    """The training part of a configuration: the plain files, if any, and then the weighted corpora."""
+    parts: list[Corpus] = []
+    if data.source or data.target or data.pairs:
+        parts.append(Corpus(_paths(data.source), _paths(data.target), _paths(data.pairs), data.columns))
+    for number, each in enumerate(data.corpora, 1):
+        files = _paths(each.source), _paths(each.target), _paths(each.pairs)
+        try:
+            parts.append(Corpus(*files, data.columns, each.weight))
+        except CorpusError as error:
+            raise CorpusError(f"[[data.corpora]] number {number}: {error}") from None
+    if not parts:
+        raise CorpusError("no training data: give data.source and data.target, or data.pairs, or data.corpora")
+    return replace(parts[0], others=tuple(parts[1:]))
 
 
 def validation_corpus(data: DataConfig) -> Corpus | None:
@@ -114,41 +142,44 @@ def read_pairs(corpus: Corpus) -> Iterator[Pair]:
             yield Pair(batch.line + index, source, target, problem, batch.file, batch.file_line + index)
 
 
-def aligned_batches(corpus: Corpus) -> Iterator[Batch]:
+def aligned_batches(corpus: Corpus, tick: Tick = unheard) -> Iterator[Batch]:
     """As `read_batches`, but lines without a counterpart are an error."""
-    for batch in read_batches(corpus):
+    for batch in read_batches(corpus, tick):
         if batch.surplus:
-            raise _misaligned(corpus.source[batch.file], corpus.target[batch.file])
+            raise _misaligned(*corpus.inputs[batch.file])
         yield batch
 
 
-def read_batches(corpus: Corpus) -> Iterator[Batch]:
-    """Every line of every file, some thousands at a time."""
+def read_batches(corpus: Corpus, tick: Tick = unheard) -> Iterator[Batch]:
+    """Every line of every file, some thousands at a time; `tick` hears of each batch that has been dealt with."""
     for path in corpus.files:
         check_file(path)
+    done, total = 0, sum(path.stat().st_size for path in corpus.files)
+    inputs = [(number, part, files) for number, part in enumerate(corpus.parts) for files in part.inputs]
     line = 1
-    for file, path in enumerate(corpus.first_files):
-        batches = _read_table(corpus, file) if corpus.pairs else _read_two(corpus, file)
+    for file, (number, part, files) in enumerate(inputs):
         file_line = 1
-        for batch in batches:
-            yield Batch(file, file_line, line, *batch)
-            size = max(len(batch.sources), len(batch.targets))
-            line, file_line = line + size, file_line + size
+        for columns in _read_table(files[0], part.columns) if part.pairs else _read_two(*files):
+            sources, targets, problems, boms, crs, read = columns
+            yield Batch(file, file_line, line, sources, targets, problems, boms, crs, number)
+            size = max(len(sources), len(targets))
+            line, file_line, done = line + size, file_line + size, done + read
+            tick(done, total)
         if file_line == 1:
-            raise CorpusError(f"{path}: holds no line: it should hold one sentence a line")
+            raise CorpusError(f"{files[0]}: holds no line: it should hold one sentence a line")
 
 
 def languages(corpus: Corpus, data: DataConfig) -> tuple[str | None, str | None]:
     """The two codes: as set, else from the JSONL keys or the file names (train.en.gz, x.en-de.tsv)."""
-    if corpus.pairs:
-        source, target = _pair_languages(corpus)
-    else:
-        source, target = _suffix_language(corpus.source), _suffix_language(corpus.target)
+    found = {_languages(part) for part in corpus.parts} - {(None, None)}
+    source, target = found.pop() if len(found) == 1 else (None, None)
     return data.source_lang or source, data.target_lang or target
 
 
 def fingerprint(corpus: Corpus) -> str:
     """SHA-256 over every file's bytes and how they are read: the same fingerprint, the same pairs."""
+    if corpus.others:
+        return hashlib.sha256(json.dumps([fingerprint(part) for part in corpus.parts]).encode()).hexdigest()
     kind = ["pairs", *corpus.columns] if corpus.pairs else ["two"]
     for path in corpus.files:
         check_file(path)
@@ -158,25 +189,27 @@ def fingerprint(corpus: Corpus) -> str:
 
 
 class _Columns(NamedTuple):
-    """A batch before its place is known; the fields are Batch's from `sources` on."""
+    """A batch before its place is known."""
 
     sources: list[str]
     targets: list[str]
     problems: dict[int, Problem]
     boms: int
     crs: int
+    read: int
+    """Bytes of the files since the batch before."""
 
 
-def _read_two(corpus: Corpus, file: int) -> Iterator[_Columns]:
+def _read_two(source_path: Path, target_path: Path) -> Iterator[_Columns]:
     """Two files side by side; their blocks end at different lines, so each is used up in steps."""
-    left, right = read_blocks(corpus.source[file]), read_blocks(corpus.target[file])
+    left, right = read_blocks(source_path), read_blocks(target_path)
     nothing = Block([])
     source, target = next(left, nothing), next(right, nothing)
     while source.texts or target.texts:
         size = min(len(source.texts), len(target.texts)) or max(len(source.texts), len(target.texts))
         problems = _first(target.problems, size) | _first(source.problems, size)
-        boms, crs = source.boms + target.boms, source.crs + target.crs
-        yield _Columns(source.texts[:size], target.texts[:size], problems, boms, crs)
+        boms, crs, read = source.boms + target.boms, source.crs + target.crs, source.read + target.read
+        yield _Columns(source.texts[:size], target.texts[:size], problems, boms, crs, read)
         source = _rest(source, size) or next(left, nothing)
         target = _rest(target, size) or next(right, nothing)
 
@@ -186,71 +219,31 @@ def _first(problems: dict[int, Problem], size: int) -> dict[int, Problem]:
 
 
 def _rest(block: Block, size: int) -> Block | None:
-    """What is left of a block; what was mended in it has been counted with its first part."""
+    """What is left of a block; what was read and mended for it has been counted with its first part."""
     if len(block.texts) <= size:
         return None
     problems = {index - size: problem for index, problem in block.problems.items() if index >= size}
     return Block(block.texts[size:], problems)
 
 
-def _read_table(corpus: Corpus, file: int) -> Iterator[_Columns]:
-    path = corpus.pairs[file]
-    split = _splitter(path)
+def _read_table(path: Path, columns: tuple[str, str]) -> Iterator[_Columns]:
+    split = splitter(path)
     line = 0
     for block in read_blocks(path):
         sources, targets, problems = [], [], dict(block.problems)
         for index, text in enumerate(block.texts):
             line += 1
             try:
-                source, target = split(text, corpus.columns) if text else ("", "")
+                source, target = split(text, columns) if text else ("", "")
             except ValueError as error:
                 if index not in block.problems:
                     raise CorpusError(f"{path}: line {line}: {error}") from None
                 source = target = ""  # a damaged line is counted as such, whatever its columns
             sources.append(source)
             targets.append(target)
-            if not _is_text(source) or not _is_text(target):
+            if not is_text(source) or not is_text(target):
                 problems.setdefault(index, Problem.BAD_UTF8)
-        yield _Columns(sources, targets, problems, block.boms, block.crs)
-
-
-def _is_text(value: str) -> bool:
-    r"""Whether UTF-8 can hold it: JSON can spell half a surrogate pair, "\ud800"."""
-    try:
-        return value.isascii() or bool(value.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _splitter(path: Path) -> Callable[[str, tuple[str, str]], tuple[str, str]]:
-    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    formats = {".tsv": _split_tsv, ".jsonl": _split_json}
-    if not suffixes or suffixes[-1] not in formats:
-        raise CorpusError(f"{path}: neither .tsv nor .jsonl (nor those with .gz or .xz): rename it to what it holds")
-    return formats[suffixes[-1]]
-
-
-def _split_tsv(text: str, columns: tuple[str, str]) -> tuple[str, str]:
-    """The first two columns; more are common (Tatoeba's attributions) and left alone."""
-    source, tab, rest = text.partition("\t")
-    if not tab:
-        raise ValueError("has 1 column: write source, a tab, target")
-    return source, rest.partition("\t")[0]
-
-
-def _split_json(text: str, columns: tuple[str, str]) -> tuple[str, str]:
-    try:
-        row = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        raise ValueError("is not JSON: write one object a line") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"is a JSON {type(row).__name__}: write one object a line")
-    for key in columns:
-        if key not in row:
-            raise ValueError(f"has no key {key!r}, only {', '.join(map(repr, row))}: set data.columns")
-        if not isinstance(row[key], str):
-            raise ValueError(f"{key!r} is a {type(row[key]).__name__}: it must be a string")
-    return row[columns[0]], row[columns[1]]
+        yield _Columns(sources, targets, problems, block.boms, block.crs, block.read)
 
 
 def _misaligned(source: Path, target: Path) -> CorpusError:
@@ -266,6 +259,12 @@ def _misaligned(source: Path, target: Path) -> CorpusError:
 
 def _paths(names: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(Path(name) for name in names)
+
+
+def _languages(corpus: Corpus) -> tuple[str | None, str | None]:
+    if corpus.pairs:
+        return _pair_languages(corpus)
+    return _suffix_language(corpus.source), _suffix_language(corpus.target)
 
 
 def _suffix_language(paths: tuple[Path, ...]) -> str | None:

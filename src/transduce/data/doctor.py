@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable
 from itertools import combinations, compress, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from transduce.config import DataConfig
 from transduce.data.corpus import Batch, Corpus, read_batches
 from transduce.data.hashes import PairHashes, Repeats
+from transduce.data.pace import Tick, unheard
 from transduce.data.problems import Finding, Place, Tally
-from transduce.data.report import CorpusReport, FileShift, Overlap, Report, Spread
+from transduce.data.report import CorpusReport, FileShift, Overlap, PartReport, Report, Spread
 from transduce.data.selection import characters, count, judge
 from transduce.data.shift import LengthLog, find_shifts
 from transduce.errors import UserError
@@ -30,15 +30,15 @@ def examine(
     valid: Corpus | None = None,
     test: Corpus | None = None,
     data: DataConfig,
-    progress: Callable[[int], None] | None = None,
+    tick: Tick = unheard,
 ) -> Report:
-    """Look at every line; `progress` is told how many have been read so far.
+    """Look at every line; `tick` is told how far it is.
 
     Only what cannot be read at all is an error: differing line counts and the rest are reported.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="transduce-doctor-") as directory:
-            return _examine(train, valid, test, data, progress, Path(directory))
+            return _examine(train, valid, test, data, tick, Path(directory))
     except OSError as error:  # what is wrong with the corpora themselves is a CorpusError by now
         place = tempfile.gettempdir()
         raise UserError(f"{place}: cannot write: {error.strerror or error}: set TMPDIR to a place with room") from error
@@ -49,22 +49,18 @@ def _examine(
     valid: Corpus | None,
     test: Corpus | None,
     data: DataConfig,
-    progress: Callable[[int], None] | None,
+    tick: Tick,
     directory: Path,
 ) -> Report:
     named = [(name, corpus) for name, corpus in (("train", train), ("valid", valid), ("test", test)) if corpus]
     examinations: list[_Examination] = []
-    read = 0
     for name, corpus in named:
         examination = _Examination(name, corpus, data, PairHashes(directory / name))
-        for file, batches in groupby(read_batches(corpus), key=attrgetter("file")):
+        for file, batches in groupby(read_batches(corpus, tick), key=attrgetter("file")):
             with LengthLog() as source, LengthLog() as target:
                 for batch in batches:
                     examination.add(batch, source, target)
-                    read += max(len(batch.sources), len(batch.targets))
-                    if progress:
-                        progress(read)
-                if not corpus.pairs:  # one line holds both sides there: no shift is possible
+                if len(corpus.inputs[file]) == 2:  # where one line holds both sides, no shift is possible
                     examination.compare(file, source, target)
         examinations.append(examination)
     overlaps = [_overlap(part, other) for other, part in combinations(examinations, 2)]
@@ -87,6 +83,7 @@ class _Examination:
         self.surplus: list[str] = []
         self.source_lines = self.target_lines = 0
         self.first_lines: list[int] = []  # of each file, over all files
+        self.parts = [PartReport(tuple(str(path) for path in part.files), part.weight) for part in corpus.parts]
         self.histograms = {
             name: _Histogram() for name in ("source characters", "target characters", "source words", "target words")
         }
@@ -106,6 +103,7 @@ class _Examination:
             return
         problems = judge(batch, self.data)
         count(batch, problems, self.corpus, self.tally)
+        self.parts[batch.part] = self.parts[batch.part].plus(len(source), len(source) - len(problems))
         self._add_usable(batch, list(problems), source, target)
 
     def _add_usable(self, batch: Batch, problems: list[int], source: Integers, target: Integers) -> None:
@@ -127,7 +125,7 @@ class _Examination:
 
     def compare(self, file: int, source: LengthLog, target: LengthLog) -> None:
         """Hold the sides of a file that has just ended against each other."""
-        names = str(self.corpus.source[file]), str(self.corpus.target[file])
+        names = str(self.corpus.inputs[file][0]), str(self.corpus.inputs[file][1])
         if len(source) != len(target):
             self.surplus.append(f"{names[0]}: {len(source):,}, {names[1]}: {len(target):,}")
         self.shifts += [FileShift(*names, shift) for shift in find_shifts(source.values(), target.values())]
@@ -145,6 +143,7 @@ class _Examination:
         return CorpusReport(
             name=self.name,
             files=tuple(str(path) for path in self.corpus.files),
+            parts=tuple(self.parts),
             source_lines=self.source_lines,
             target_lines=self.target_lines,
             surplus=tuple(self.surplus),

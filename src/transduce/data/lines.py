@@ -32,6 +32,8 @@ class Block:
     """By index into `texts`: what reading alone can tell."""
     boms: int = 0
     crs: int = 0
+    read: int = 0
+    """Bytes of the file, as it lies on disk, that were read since the block before."""
 
 
 def check_file(path: Path) -> None:
@@ -52,8 +54,8 @@ def read_blocks(path: Path) -> Iterator[Block]:
     """Every line of `path`, in order; an unfinished last line counts, an empty one does not."""
     tail = b""
     skipping = False
-    boms = 0
-    for number, chunk in enumerate(_chunks(path)):
+    boms = told = at = 0
+    for number, (chunk, at) in enumerate(_chunks(path)):
         if number == 0:
             if chunk.startswith(_UTF16):
                 raise CorpusError(f"{path}: line 1 looks like UTF-16: convert it: iconv -f UTF-16 -t UTF-8")
@@ -65,17 +67,17 @@ def read_blocks(path: Path) -> Iterator[Block]:
         data = tail + chunk
         end = data.rfind(b"\n") + 1
         if end:
-            yield _block(data[:end], boms)
-            boms = 0
+            yield _block(data[:end], boms, at - told)
+            boms, told = 0, at
         tail = data[end:]
         if len(tail) > MAX_LINE:
-            yield _cut(tail, boms)
-            tail, skipping, boms = b"", True, 0
+            yield _cut(tail, boms, at - told)
+            tail, skipping, boms, told = b"", True, 0, at
     if tail:
-        yield _block(tail + b"\n", boms)
+        yield _block(tail + b"\n", boms, at - told)
 
 
-def _block(data: bytes, boms: int) -> Block:
+def _block(data: bytes, boms: int, read: int) -> Block:
     """Whole lines, each ended by a newline."""
     crs = data.count(b"\r\n")
     if crs:
@@ -87,7 +89,7 @@ def _block(data: bytes, boms: int) -> Block:
     else:
         problems = {}
     try:
-        return Block(data[:-1].decode("utf-8").split("\n"), problems, boms, crs)
+        return Block(data[:-1].decode("utf-8").split("\n"), problems, boms, crs, read)
     except UnicodeDecodeError:
         texts = []
         for index, line in enumerate(data[:-1].split(b"\n")):
@@ -96,16 +98,16 @@ def _block(data: bytes, boms: int) -> Block:
             except UnicodeDecodeError:
                 texts.append(line.decode("utf-8", errors="replace"))
                 problems.setdefault(index, Problem.BAD_UTF8)
-        return Block(texts, problems, boms, crs)
+        return Block(texts, problems, boms, crs, read)
 
 
-def _cut(line: bytes, boms: int) -> Block:
+def _cut(line: bytes, boms: int, read: int) -> Block:
     text = line[:MAX_LINE].decode("utf-8", errors="replace")
-    return Block([text], {0: Problem.OVER_LONG}, boms)
+    return Block([text], {0: Problem.OVER_LONG}, boms, read=read)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    """The file's bytes, decompressed by what the file is; its name must not say otherwise."""
+def _chunks(path: Path) -> Iterator[tuple[bytes, int]]:
+    """The file's bytes, decompressed by what the file is, and how far it was read; its name must not say otherwise."""
     check_file(path)
     try:
         with path.open("rb") as file:
@@ -114,16 +116,17 @@ def _chunks(path: Path) -> Iterator[bytes]:
             if magic.startswith(_GZIP):
                 with gzip.open(file) as content:
                     while chunk := content.read(CHUNK):
-                        yield chunk
+                        yield chunk, file.tell()
             elif magic.startswith(_XZ):
-                yield from _xz_chunks(file)
+                for chunk in _xz_chunks(file):
+                    yield chunk, file.tell()
             elif path.suffix in (".gz", ".xz"):
                 raise CorpusError(
                     f"{path}: is not {path.suffix[1:]} data: fetch it again, or rename it if it is plain text"
                 )
             else:
                 while chunk := file.read(CHUNK):
-                    yield chunk
+                    yield chunk, file.tell()
     except EOFError:
         raise CorpusError(f"{path}: the compressed data ends too early: fetch it again") from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:

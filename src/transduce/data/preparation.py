@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import asdict, dataclass
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.data.corpus import Corpus, Pair, fingerprint, languages, training_corpus, validation_corpus
-from transduce.data.problems import Tally
+from transduce.data.pace import Notes, Progress, Tick, stage
 from transduce.data.selection import held_out, held_out_share, survey, usable_pairs
 from transduce.data.store import Store, open_store, write_store
 from transduce.errors import CorpusError, RunError
@@ -36,29 +37,42 @@ class Prepared:
     target_lang: str | None
 
 
-def prepare(config: Config, run: Path, note: Callable[[str], None]) -> Prepared:
-    """Learn codecs and encode both parts, or find what an earlier start left; `recall` then needs no text files."""
-    corpus, valid_corpus = training_corpus(config.data), validation_corpus(config.data)
+def prepare(config: Config, run: Path, note: Callable[[str], None], progress: Progress | None = None) -> Prepared:
+    """Look at the pairs, learn codecs and encode; `recall` then needs no text files.
+
+    Each of the three stages leaves its result whole, named by what it came from, or not at all: after a kill the next
+    start does again only what was not done. Without `progress`, what takes long is told in notes.
+    """
+    progress = progress or Notes(note)
+    corpus, valid = training_corpus(config.data), validation_corpus(config.data)
     directory = Path(config.data.store) if config.data.store else run / "data"
     directory.mkdir(parents=True, exist_ok=True)
-    tally = survey(corpus, config.data)
-    _tell(tally, note)
-    share = 0.0 if valid_corpus else held_out_share(tally.usable)
-    valid = _validation_pairs(config, corpus, valid_corpus, share, note)
+    if not config.data.store:  # another run may be at work in a store that is shared
+        _remove_unfinished(directory)
     limits = [config.data.max_ratio, config.data.max_characters, config.data.max_length]
-    facts = [fingerprint(corpus), share, *limits]
+    whole = fingerprint(corpus)
+    looked = [whole, valid and fingerprint(valid), *limits, config.data.strict]
+    surveyed = directory / f"survey-{_key(looked)}.json"
+    if not surveyed.is_file():
+        write_json(surveyed, asdict(_survey(config.data, corpus, valid, progress)))
+    survey = Survey(**json.loads(surveyed.read_text(encoding="utf-8")))
+    for line in survey.notes:
+        note(line)
+    facts = [whole, survey.share, *limits]
     codecs = directory / f"codec-{_key(facts, config.text.model_dump(mode='json'), config.train.seed)}"
     if not codecs.is_dir():
-        _learn(config, corpus, share, codecs, note)
+        _learn(config, corpus, survey.share, codecs, note, stage(progress, "learning the vocabulary"))
     source, target = load_codecs(codecs)
     train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
-    _encode(train, _training_pairs(config, corpus, share), source, target, config.data.max_length, note)
+    pairs = _training_pairs(config, corpus, survey.share, stage(progress, "encoding"))
+    _encode(train, pairs, source, target, config.data.max_length, note)
     record = {
         "directory": str(directory.absolute()) if config.data.store else directory.name,
         "codec": codecs.name,
         "train": train.name,
         "languages": languages(corpus, config.data),
-        "validation": [[pair.source, pair.target] for pair in valid],
+        "corpora": [[line, part.weight] for line, part in zip(survey.first_lines, corpus.parts, strict=True)],
+        "validation": survey.validation,
     }
     write_json(run / RECORD, record)
     return recall(run)
@@ -71,7 +85,7 @@ def recall(run: Path) -> Prepared:
         source_lang, target_lang = record["languages"]
         directory = run / record["directory"]
         source, target = load_codecs(directory / record["codec"])
-        train = open_store(directory / record["train"])
+        train = open_store(directory / record["train"]).weighted(record.get("corpora", []))
     except (OSError, ValueError, KeyError) as error:
         raise RunError(f"{run}: its data is damaged or gone ({error}): start again with another --out") from None
     return Prepared(
@@ -85,39 +99,64 @@ def recall(run: Path) -> Prepared:
     )
 
 
-def _tell(tally: Tally, note: Callable[[str], None]) -> None:
-    note(f"{tally.usable:,} usable pairs of {tally.pairs:,}")
+@dataclass(frozen=True)
+class Survey:
+    """What must be known of the pairs before anything is learned from them."""
+
+    share: float
+    """Of the pairs that is held out."""
+    first_lines: list[int]
+    """Of each corpus, over all files."""
+    validation: list[list[str]]
+    notes: list[str]
+
+
+def _survey(data: DataConfig, corpus: Corpus, valid: Corpus | None, progress: Progress) -> Survey:
+    tally = survey(corpus, data, stage(progress, "counting"))
+    notes = [f"{tally.usable:,} usable pairs of {tally.pairs:,}"]
     if tally.unusable:
-        note(f"left out: {tally.reasons()}")
+        notes.append(f"left out: {tally.reasons()}")
     if tally.boms or tally.crs:
-        note(f"mended: {tally.boms:,} byte order marks, {tally.crs:,} carriage returns before a newline")
+        notes.append(f"mended: {tally.boms:,} byte order marks, {tally.crs:,} carriage returns before a newline")
+    share = 0.0 if valid else held_out_share(tally.usable)
+    if valid:
+        pairs, more = _validation_pairs(data, valid)
+    else:
+        pairs, more = _held_out_pairs(data, corpus, share, stage(progress, "holding out"))
+    sizes = [tally.parts[number] for number in range(len(corpus.parts))]
+    return Survey(
+        share=share,
+        first_lines=[1 + before for before in accumulate(sizes[:-1], initial=0)],
+        validation=[[pair.source, pair.target] for pair in pairs],
+        notes=notes + more,
+    )
 
 
-def _training_pairs(config: Config, corpus: Corpus, share: float) -> Iterator[Pair]:
-    return (pair for pair in usable_pairs(corpus, config.data) if not held_out(pair.source, share))
+def _training_pairs(config: Config, corpus: Corpus, share: float, tick: Tick) -> Iterator[Pair]:
+    return (pair for pair in usable_pairs(corpus, config.data, tick=tick) if not held_out(pair.source, share))
 
 
-def _validation_pairs(
-    config: Config, corpus: Corpus, valid: Corpus | None, share: float, note: Callable[[str], None]
-) -> list[Pair]:
-    if valid is not None:
-        pairs = list(islice(usable_pairs(valid, config.data), MAX_VALIDATION + 1))
-        if len(pairs) > MAX_VALIDATION:
-            note(f"validation uses the first {MAX_VALIDATION:,} pairs")
-        return pairs[:MAX_VALIDATION]
-    pairs = [pair for pair in usable_pairs(corpus, config.data) if held_out(pair.source, share)]
-    if not pairs:  # a handful of pairs, and chance held none of them out
-        note("no validation files, and too few pairs to hold any out: validation looks at the first one")
-        return list(islice(usable_pairs(corpus, config.data), 1))
-    note(f"no validation files: {len(pairs):,} pairs are held out of training, by a hash of their source")
-    return pairs
+def _validation_pairs(data: DataConfig, valid: Corpus) -> tuple[list[Pair], list[str]]:
+    pairs = list(islice(usable_pairs(valid, data), MAX_VALIDATION + 1))
+    notes = [f"validation uses the first {MAX_VALIDATION:,} pairs"] if len(pairs) > MAX_VALIDATION else []
+    return pairs[:MAX_VALIDATION], notes
 
 
-def _learn(config: Config, corpus: Corpus, share: float, codecs: Path, note: Callable[[str], None]) -> None:
+def _held_out_pairs(data: DataConfig, corpus: Corpus, share: float, tick: Tick) -> tuple[list[Pair], list[str]]:
+    pairs = [pair for pair in usable_pairs(corpus, data, tick=tick) if held_out(pair.source, share)]
+    if pairs:
+        number = f"{len(pairs):,} pairs are held out of training, by a hash of their source"
+        return pairs, [f"no validation files: {number}"]
+    # a handful of pairs, and chance held none of them out
+    note = "no validation files, and too few pairs to hold any out: validation looks at the first one"
+    return list(islice(usable_pairs(corpus, data), 1)), [note]
+
+
+def _learn(config: Config, corpus: Corpus, share: float, codecs: Path, note: Callable[[str], None], tick: Tick) -> None:
     text, seed = config.text, config.train.seed
 
     def lines(*sides: int) -> Iterator[str]:
-        for pair in _training_pairs(config, corpus, share):
+        for pair in _training_pairs(config, corpus, share, tick):
             yield from ((pair.source, pair.target)[side] for side in sides)
 
     if text.joint:
@@ -147,6 +186,15 @@ def _encode(
         note(f"{store.too_long:,} pairs with more than data.max_length = {max_length} tokens are left out")
     if not len(store):
         raise CorpusError(f"no pair has at most data.max_length = {max_length} tokens: raise it")
+
+
+def _remove_unfinished(directory: Path) -> None:
+    """Remove what a start that was killed had begun to write."""
+    for path in directory.glob(".*.tmp"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _key(*facts: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -66,6 +67,8 @@ class Tally:
     crs: int = 0
     r"""Carriage returns removed before "\n"."""
     dropped: dict[Problem, Finding] = field(default_factory=dict)
+    parts: Counter[int] = field(default_factory=Counter)
+    """Pairs of each corpus, usable or not, by its number in `Corpus.parts`."""
 
     @property
     def unusable(self) -> int:

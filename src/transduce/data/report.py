@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from transduce.data.problems import Finding, Problem
@@ -36,11 +36,31 @@ class FileShift:
 
 
 @dataclass(frozen=True)
+class PartReport:
+    """One of the corpora that are trained on together."""
+
+    files: tuple[str, ...]
+    weight: float
+    pairs: int = 0
+    usable: int = 0
+
+    def plus(self, pairs: int, usable: int) -> PartReport:
+        """With some more pairs."""
+        return replace(self, pairs=self.pairs + pairs, usable=self.usable + usable)
+
+    @property
+    def seen(self) -> float:
+        """Pairs that an epoch sees, copies counted."""
+        return self.weight * self.usable
+
+
+@dataclass(frozen=True)
 class CorpusReport:
-    """One corpus."""
+    """One corpus, or several that are trained on together."""
 
     name: str
     files: tuple[str, ...]
+    parts: tuple[PartReport, ...]
     source_lines: int
     target_lines: int
     surplus: tuple[str, ...]
@@ -91,6 +111,12 @@ class CorpusReport:
             ("target lines", f"{self.target_lines:,}", "", "; ".join(self.surplus)),
             ("usable pairs", f"{self.usable:,}", _share(self.usable, self.pairs), ""),
         ]
+        if len(self.parts) > 1:
+            seen = sum(part.seen for part in self.parts)
+            for part in self.parts:
+                share = f"weight {part.weight:g}, {_share(part.seen, seen)} of an epoch"
+                counts = f"{part.usable:,}", _share(part.usable, part.pairs)
+                rows.append(("  of these", *counts, f"{share}: {', '.join(part.files)}"))
         for name, finding, total in of_pairs + of_usable:
             where = finding.where() if finding.places else ""
             rows.append((name, f"{finding.count:,}", _share(finding.count, total) if finding.count else "", where))
@@ -109,6 +135,7 @@ class CorpusReport:
         findings = {"identical": self.identical, "copies": self.copies, "ambiguous_sources": self.ambiguous}
         return {
             "files": list(self.files),
+            "corpora": [asdict(part) for part in self.parts],
             "source_lines": self.source_lines,
             "target_lines": self.target_lines,
             "pairs": self.pairs,
@@ -193,7 +220,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {"count": finding.count, "first": [str(place) for place in finding.places]}
 
 
-def _share(count: int, total: int) -> str:
+def _share(count: float, total: float) -> str:
     return f"{100 * count / total:.2f} %" if total else ""
 
 

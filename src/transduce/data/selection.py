@@ -9,6 +9,7 @@ import numpy as np
 
 from transduce.config import DataConfig
 from transduce.data.corpus import Batch, Corpus, Pair, aligned_batches
+from transduce.data.pace import Tick, unheard
 from transduce.data.problems import Place, Problem, Tally
 
 RATIO_FROM = 20
@@ -19,10 +20,10 @@ HELD_OUT_SHARE, MAX_HELD_OUT_SHARE = 0.01, 0.1
 _BREAKS = "\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-def usable_pairs(corpus: Corpus, data: DataConfig, tally: Tally | None = None) -> Iterator[Pair]:
+def usable_pairs(corpus: Corpus, data: DataConfig, tally: Tally | None = None, tick: Tick = unheard) -> Iterator[Pair]:
     """The pairs worth training on; the others are counted in `tally`; too many are an error at the end."""
     tally = Tally() if tally is None else tally
-    for batch in aligned_batches(corpus):
+    for batch in aligned_batches(corpus, tick):
         problems = judge(batch, data)
         count(batch, problems, corpus, tally)
         for index, (source, target) in enumerate(zip(batch.sources, batch.targets, strict=True)):
@@ -31,10 +32,10 @@ def usable_pairs(corpus: Corpus, data: DataConfig, tally: Tally | None = None) -
     tally.refuse_if_bad(corpus.files, strict=data.strict)
 
 
-def survey(corpus: Corpus, data: DataConfig) -> Tally:
+def survey(corpus: Corpus, data: DataConfig, tick: Tick = unheard) -> Tally:
     """What `usable_pairs` would drop, known before anything is spent on the pairs; raises as it would."""
     tally = Tally()
-    for batch in aligned_batches(corpus):
+    for batch in aligned_batches(corpus, tick):
         count(batch, judge(batch, data), corpus, tally)
     tally.refuse_if_bad(corpus.files, strict=data.strict)
     return tally
@@ -67,7 +68,9 @@ def characters(texts: list[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def count(batch: Batch, problems: dict[int, Problem], corpus: Corpus, tally: Tally) -> None:
     """Enter a judged batch into the tally, in the order of its lines."""
-    tally.pairs += min(len(batch.sources), len(batch.targets))
+    pairs = min(len(batch.sources), len(batch.targets))
+    tally.pairs += pairs
+    tally.parts[batch.part] += pairs
     tally.boms += batch.boms
     tally.crs += batch.crs
     for index in sorted(problems):

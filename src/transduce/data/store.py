@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from transduce.text.codec import Codec
 
 Integers = npt.NDArray[np.integer[Any]]
 CHUNK = 20_000  # pairs encoded at once
+LENGTHS = 1 << 20  # lengths computed at once
 
 
 @dataclass(frozen=True)
@@ -37,22 +38,40 @@ class Sequences:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Tokens in each sequence, without BOS and EOS."""
-        return np.diff(self.offsets)
+    def lengths(self) -> Integers:
+        """Tokens in each sequence and its EOS, in as few bytes as hold them: one or two a pair, mostly."""
+        pieces = (np.diff(self.offsets[at : at + LENGTHS + 1]) + 1 for at in range(0, len(self), LENGTHS))
+        return np.concatenate([np.empty(0, np.uint8), *(p.astype(np.min_scalar_type(p.max())) for p in pieces)])
+
+
+class Part(NamedTuple):
+    """Consecutive pairs of a store that came from one corpus, and how often an epoch sees each."""
+
+    start: int
+    end: int
+    weight: float
 
 
 @dataclass(frozen=True)
 class Store:
-    """A corpus as ids: pair i is source[i], target[i], and came from line lines[i]."""
+    """Corpora as ids: pair i is source[i], target[i], and came from line lines[i]."""
 
     source: Sequences
     target: Sequences
     lines: npt.NDArray[np.int64]
     too_long: int
+    parts: tuple[Part, ...] = ()
+    """Of corpora with weights; none: an epoch sees every pair once."""
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def weighted(self, corpora: Iterable[tuple[int, float]]) -> Store:
+        """The same pairs with the weights of their corpora, each given by its first line over all files."""
+        known = list(corpora)
+        starts = [int(np.searchsorted(self.lines, line)) for line, _ in known]
+        parts = map(Part, starts, [*starts[1:], len(self)], (weight for _, weight in known))
+        return replace(self, parts=tuple(part for part in parts if part.end > part.start))
 
 
 def write_store(
@@ -67,19 +86,18 @@ def write_store(
 
     def fill(temporary: Path) -> None:
         writers = _Side(temporary, "source", source_codec), _Side(temporary, "target", target_codec)
-        lines: list[npt.NDArray[np.int64]] = []
         too_long = 0
-        for chunk in _chunks(pairs):
-            source = source_codec.encode_many(pair[1] for pair in chunk)
-            target = target_codec.encode_many(pair[2] for pair in chunk)
-            kept = [i for i, ids in enumerate(source) if len(ids) <= max_length and len(target[i]) <= max_length]
-            too_long += len(chunk) - len(kept)
-            writers[0].append([source[i] for i in kept])
-            writers[1].append([target[i] for i in kept])
-            lines.append(np.array([chunk[i][0] for i in kept], np.int64))
+        with (temporary / "lines").open("wb") as lines:
+            for chunk in _chunks(pairs):
+                source = source_codec.encode_many(pair[1] for pair in chunk)
+                target = target_codec.encode_many(pair[2] for pair in chunk)
+                kept = [i for i, ids in enumerate(source) if len(ids) <= max_length and len(target[i]) <= max_length]
+                too_long += len(chunk) - len(kept)
+                writers[0].append([source[i] for i in kept])
+                writers[1].append([target[i] for i in kept])
+                np.array([chunk[i][0] for i in kept], "<i8").tofile(lines)
         for writer in writers:
             writer.close()
-        np.concatenate([np.empty(0, np.int64), *lines]).tofile(temporary / "lines")
         write_json(temporary / "store.json", {"too_long": too_long, "dtypes": [w.dtype.str for w in writers]})
 
     write_directory(directory, fill)

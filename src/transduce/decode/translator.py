@@ -47,6 +47,10 @@ def _ignore(message: str) -> None:
     """Nobody listens."""
 
 
+def go_on() -> None:
+    """Nobody wants to stop."""
+
+
 class Translator:
     """A model with its codecs: `Translator.load("run").translate(["A dog barks."])[0].text`."""
 
@@ -59,10 +63,12 @@ class Translator:
         *,
         bundle: Bundle | None = None,
         warn: Callable[[str], None] = _ignore,
+        between: Callable[[], None] = go_on,
     ) -> None:
+        """`warn` hears of lines that had to be changed; `between` is called before each batch and may raise."""
         self.model, self.source_codec, self.target_codec = model, source_codec, target_codec
         self.search = search or SearchConfig()
-        self.bundle, self.warn = bundle, warn
+        self.bundle, self.warn, self.between = bundle, warn, between
 
     @classmethod
     def load(cls, path: str | Path, *, warn: Callable[[str], None] = _ignore) -> Translator:
@@ -104,6 +110,7 @@ class Translator:
         def tensors() -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
             budget = min(self.search.batch_tokens, MAX_LOGITS // self.target_codec.size)
             for places in batches([max(map(len, pair)) for pair in encoded], budget, budget):
+                self.between()
                 source = pad([encoded[place][0] for place in places])
                 expected = pad([encoded[place][1] for place in places])
                 yield source.to(device), shift_right(expected).to(device), expected.to(device)
@@ -133,6 +140,7 @@ class Translator:
         results: list[list[Alternative]] = [[] for _ in texts]
         rows = MAX_LOGITS // (self.target_codec.size * search.beam)
         for places in batches([len(ids) for ids in encoded], search.batch_tokens // search.beam, rows):
+            self.between()
             source = pad([encoded[place] for place in places])
             found = find(self.model, source.to(self.model.projection.weight.device), search)
             for place, hypotheses in zip(places, found, strict=True):

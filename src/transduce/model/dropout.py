@@ -8,6 +8,7 @@ run draws the same masks, and so does a recomputed activation. Other devices hav
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,18 @@ class Dropout(nn.Module):
         summed: Tensor = _AddMasked.apply(x, y, keep, self.scale)  # type: ignore[no-untyped-call]
         return summed
 
+    def relu(self, x: Tensor, noise: Noise | None) -> Tensor:
+        """dropout(max(0, x)): its sign tells what was kept, so that no mask is remembered."""
+        if noise is None or not self.threshold or x.device.type != "cpu":
+            return self.forward(F.relu(x), noise)
+        keep = noise.keep(self.site, x.shape, self.threshold)
+        rectified: Tensor = _MaskedReLU.apply(x, keep, self.scale)  # type: ignore[no-untyped-call]
+        return rectified
+
+    def keep(self, shape: Sequence[int], noise: Noise | None) -> Tensor | None:
+        """The mask for those who apply it themselves, on the CPU."""
+        return noise.keep(self.site, torch.Size(shape), self.threshold) if noise and self.threshold else None
+
     @property
     def rate(self) -> float:
         """The share of elements that is dropped, to a 2^-16th."""
@@ -90,6 +103,12 @@ def number_sites(model: nn.Module) -> None:
         module.site = site
 
 
+def factor(keep: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
+    """A mask as numbers: `scale` where it is True, else 0. numpy widens bytes several times as fast as torch does."""
+    numbers = torch.from_numpy(keep.numpy().astype(np.float32))
+    return numbers.to(dtype).mul_(scale)
+
+
 class _Masked(torch.autograd.Function):
     """x * keep * scale, saving only the mask."""
 
@@ -97,12 +116,12 @@ class _Masked(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
         ctx.scale = scale
-        return (x * keep).mul_(scale)
+        return x * factor(keep, scale, x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (keep,) = ctx.saved_tensors
-        return (gradients[0] * keep).mul_(ctx.scale), None, None
+        return gradients[0] * factor(keep, ctx.scale, gradients[0].dtype), None, None
 
 
 class _AddMasked(torch.autograd.Function):
@@ -111,10 +130,27 @@ class _AddMasked(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
-        ctx.scale = scale
-        return torch.add(x, y * keep, alpha=scale)
+        ctx.scale, ctx.dtype = scale, y.dtype
+        return torch.addcmul(x, y, factor(keep, scale, y.dtype))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         (keep,) = ctx.saved_tensors
-        return gradients[0], (gradients[0] * keep).mul_(ctx.scale), None, None
+        return gradients[0], (gradients[0] * factor(keep, ctx.scale, ctx.dtype)).to(ctx.dtype), None, None
+
+
+class _MaskedReLU(torch.autograd.Function):
+    """max(0, x) * keep * scale, saving only the result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keep: Tensor, scale: float) -> Tensor:
+        dropped = F.relu(x).mul_(factor(keep, scale, x.dtype))
+        ctx.save_for_backward(dropped)
+        ctx.scale = scale
+        return dropped
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (dropped,) = ctx.saved_tensors
+        passed: Tensor = torch.ops.aten.threshold_backward(gradients[0], dropped, 0)
+        return passed.mul_(ctx.scale), None, None

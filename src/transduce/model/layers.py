@@ -28,7 +28,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
         """BTD -> BTD, each position by itself."""
-        projected: Tensor = self.outer(self.dropout(self.activation(self.inner(x)), noise))
+        inner = self.inner(x)
+        relu = self.activation is F.relu
+        hidden = self.dropout.relu(inner, noise) if relu else self.dropout(self.activation(inner), noise)
+        projected: Tensor = self.outer(hidden)
         return projected
 
 

@@ -150,10 +150,18 @@ class Transformer(nn.Module):
         return [weight.detach()]
 
     def encode(
-        self, source: Tensor, *, noise: Noise | None = None, record: AttentionRecord | None = None
+        self,
+        source: Tensor,
+        *,
+        source_padded: bool | None = None,
+        noise: Noise | None = None,
+        record: AttentionRecord | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """BS -> the memory BSD, and which of its positions may be attended to (B11S; None = all)."""
-        may_attend = source_mask(source)
+        """BS -> the memory BSD, and which of its positions may be attended to (B11S; None = all).
+
+        Who knows whether `source` is padded spares a GPU the wait for the answer.
+        """
+        may_attend = source_mask(source, source_padded)
         x = self.source_embedding(source, 0, noise)
         return self.encoder(x, may_attend, noise=noise, record=record), may_attend
 
@@ -186,11 +194,12 @@ class Transformer(nn.Module):
         source: Tensor,
         target: Tensor,
         *,
+        source_padded: bool | None = None,
         noise: Noise | None = None,
         record: AttentionRecord | None = None,
     ) -> Tensor:
         """BS, BT -> BTD: the decoder's states, from which `logits` or the loss go on."""
-        memory, may_attend = self.encode(source, noise=noise, record=record)
+        memory, may_attend = self.encode(source, source_padded=source_padded, noise=noise, record=record)
         return self.decode(target, memory, may_attend, noise=noise, record=record)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -202,10 +211,12 @@ class Transformer(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
-def source_mask(source: Tensor) -> Tensor | None:
+def source_mask(source: Tensor, padded: bool | None = None) -> Tensor | None:
     """B11S, True where there is a token; None when no position is padding, which is the faster path."""
     present = source != PAD
-    return None if bool(present.all()) else present[:, None, None, :]
+    if padded is None:
+        padded = not bool(present.all())
+    return present[:, None, None, :] if padded else None
 
 
 def shape_only(config: ModelConfig, source_size: int, target_size: int) -> Transformer:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import random
 import re
+import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from types import TracebackType
 from typing import Final
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -65,31 +68,35 @@ class Subwords(Codec):
         sample_lines: int,
         steps: Sequence[Step] = (),
     ) -> Learned:
-        """Subwords of at most `sample_lines` lines, drawn by `seed`; memory is bounded by that sample."""
+        """Subwords of at most `sample_lines` lines, drawn by `seed`.
+
+        Until SentencePiece asks for it, the sample lies in a temporary file (`TMPDIR`): memory is what
+        SentencePiece takes, which is bounded by the sample.
+        """
         if vocabulary < SMALLEST:
             raise CodecError(
                 f"text.vocabulary = {vocabulary}: {len(SPECIALS)} specials, {BYTES} bytes and the space"
                 f" need {SMALLEST} ids: --vocabulary {SMALLEST} or more"
             )
-        sample = _Sample(seed=seed, size=sample_lines)
-        for line in lines:
-            sample.offer(normalize(line, steps))
-        if not sample.kept:
-            raise CodecError(
-                f"no text to learn subwords from: {sample.lines} lines, {sample.empty} empty,"
-                f" {sample.too_long} over {MAX_CHARACTERS} characters: give lines of text"
-            )
-        codec = cls(_train(sample.kept, vocabulary), steps)
+        with _Sample(seed=seed, size=sample_lines) as sample:
+            for line in lines:
+                sample.offer(normalize(line, steps))
+            if not len(sample):
+                raise CodecError(
+                    f"no text to learn subwords from: {sample.lines} lines, {sample.empty} empty,"
+                    f" {sample.too_long} over {MAX_CHARACTERS} characters: give lines of text"
+                )
+            codec = cls(_train(sample, vocabulary), steps)
         if codec.size < vocabulary:
             raise CodecError(
-                f"text.vocabulary = {vocabulary}: {len(sample.kept)} lines of text hold only {codec.size}"
+                f"text.vocabulary = {vocabulary}: {len(sample)} lines of text hold only {codec.size}"
                 f" subwords: --vocabulary {codec.size} or less, or more text"
             )
         return Learned(
             codec,
             lines=sample.lines,
-            used=len(sample.kept),
-            unsampled=sample.usable - len(sample.kept),
+            used=len(sample),
+            unsampled=sample.usable - len(sample),
             empty=sample.empty,
             too_long=sample.too_long,
         )
@@ -147,13 +154,34 @@ class Subwords(Codec):
 
 
 class _Sample:
-    """A reservoir: every usable line has the same chance of being kept."""
+    """A reservoir: every usable line has the same chance of being kept.
+
+    The lines lie in a temporary file, in memory only where each one starts and ends: 16 bytes a line.
+    """
 
     def __init__(self, *, seed: int, size: int) -> None:
-        self.kept: list[str] = []
         self.lines = self.usable = self.empty = self.too_long = 0
         self._size = size
         self._random = random.Random(seed)
+        self._file = tempfile.TemporaryFile(prefix="transduce-sample-")  # noqa: SIM115 - closed by __exit__
+        self._end = 0
+        self._starts, self._sizes = array("q"), array("q")
+
+    def __enter__(self) -> _Sample:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[str]:
+        self._file.flush()
+        for start, size in zip(self._starts, self._sizes, strict=True):
+            yield os.pread(self._file.fileno(), size, start).decode()
 
     def offer(self, line: str) -> None:
         self.lines += 1
@@ -165,13 +193,20 @@ class _Sample:
             return
         _refuse_surrogates(line)
         self.usable += 1
-        if len(self.kept) < self._size:
-            self.kept.append(line)
+        if len(self) < self._size:
+            self._starts.append(0)
+            self._sizes.append(0)
+            self._keep(len(self) - 1, line.encode())
         elif (place := self._random.randrange(self.usable)) < self._size:
-            self.kept[place] = line
+            self._keep(place, line.encode())
+
+    def _keep(self, place: int, data: bytes) -> None:
+        self._file.write(data)
+        self._starts[place], self._sizes[place] = self._end, len(data)
+        self._end += len(data)
 
 
-def _train(lines: Sequence[str], vocabulary: int) -> bytes:
+def _train(lines: Iterable[str], vocabulary: int) -> bytes:
     """A SentencePiece model of at most `vocabulary` ids; one thread: the same lines, the same bytes."""
     model = BytesIO()
     SentencePieceTrainer.train(
@@ -200,8 +235,8 @@ def _train(lines: Sequence[str], vocabulary: int) -> bytes:
     return model.getvalue()
 
 
-def _learnable(lines: Sequence[str], *, room: int) -> Iterator[str]:
-    """The lines as SentencePiece shall see them: a break for every character that gets no id of its own.
+def _learnable(lines: Iterable[str], *, room: int) -> Iterator[str]:
+    """The lines, read twice, as SentencePiece shall see them: a break for every character without an id of its own.
 
     The `room` most frequent characters have ids, the space always, but none that is too rare. So every
     vocabulary from SMALLEST up to what the text holds can be learned, whatever the script.

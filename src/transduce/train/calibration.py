@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Container
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 
-from transduce.config import Config, ModelConfig, TrainConfig
-from transduce.data.batching import Batching, collate
+from transduce.config import ModelConfig, TrainConfig
+from transduce.data.batching import Batching
 from transduce.data.store import Store
-from transduce.model import Noise, Transformer
-from transduce.train.loop import batch_loss
+from transduce.train.feed import updates
+from transduce.train.workers import Workers
 
 CALIBRATION_SECONDS = 4.0
 WARMUPS, SHORT_WARMUP = 5, 8  # a budget has room for so many; a shortened one is such a part of it
@@ -34,25 +35,19 @@ class Budget:
         return None if self.updates is None else self.updates * self.seconds_per_update
 
 
-def calibrate(model: Transformer, store: Store, config: Config) -> Budget:
-    """Time forward and backward passes over a few batches; weights and randomness stay as they are."""
-    train = config.train
-    batching = Batching.of(
-        store, batch_tokens=train.batch_tokens, micro_batch_tokens=train.micro_batch_tokens, seed=train.seed
-    )
-    updates = batching.epoch(0)
-    micro_batches = [cut for update in updates for cut in update]
+def calibrate(workers: Workers, store: Store, batching: Batching) -> Budget:
+    """Time the gradients of a few updates, on all processes at once; weights and randomness stay as they are."""
+    coming = updates(store, batching, workers.device, parts=workers.count, epoch=0, update=0, world=workers.world)
     passes: list[float] = []
-    for indices in micro_batches:
+    for update in islice(coming, batching.updates_per_epoch):
         start = time.monotonic()
-        loss = batch_loss(model, collate(store, indices), Noise(train.seed, 0), train.label_smoothing)
-        loss.smoothed.backward()
+        workers.exchange(workers.backward(update.batches, step=0, others=update.others))
         passes.append(time.monotonic() - start)
-        if sum(passes) > CALIBRATION_SECONDS and len(passes) > 1:
+        if any(workers.world.highest([sum(passes) > CALIBRATION_SECONDS and len(passes) > 1])):
             break
-    model.zero_grad(set_to_none=True)
+    workers.model.zero_grad(set_to_none=True)
     seconds = median(passes[1:] or passes)  # the first pass also sets things up
-    return budget(train, seconds * len(micro_batches) / len(updates), len(updates))
+    return budget(workers.train, seconds, batching.updates_per_epoch)
 
 
 def budget(train: TrainConfig, seconds_per_update: float, updates_per_epoch: int) -> Budget:

@@ -1,33 +1,47 @@
-"""The training loop: updates, validations and checkpoints until the budget is spent."""
+"""The training loop: updates, validations and checkpoints until the budget is spent.
+
+Several processes run it in step, each with its own sentences: what a clock, a signal or the disk says is asked of rank
+0 or agreed on (`Loop.agree`), so that all of them do the same. Rank 0 alone writes and validates.
+"""
 
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
-import torch
-from torch import Tensor
 from torch.optim import Adam
 
 from transduce.config import Config, TrainConfig
-from transduce.data.batching import Batch, Batching, Indices, collate
+from transduce.data.batching import Batching
 from transduce.data.store import Store
 from transduce.errors import Interrupted, RunError
-from transduce.model import Noise, Transformer
-from transduce.text.codec import PAD
-from transduce.train.loss import Loss, smoothed_cross_entropy
+from transduce.model import Transformer
+from transduce.train.feed import Update, ahead, updates
+from transduce.train.guard import Guard, Verdict
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import learning_rate
-from transduce.train.state import State, prune, save_checkpoint
+from transduce.train.signals import Signals, Stopped
+from transduce.train.state import (
+    Numbers,
+    State,
+    checkpoints,
+    discard,
+    load_checkpoint,
+    prune,
+    read_state,
+    step_of,
+    write_checkpoint,
+)
+from transduce.train.tally import Tally
+from transduce.train.workers import Workers, go_on
 
 REPORT_SECONDS = 5.0
+SKIPPED, ROLLBACKS = 10, 3  # so many updates in a row may be left out, so many times, before a run is given up
+NAMED = 10  # line numbers in a message; the log has them all
 
 
 def make_optimizer(model: Transformer, train: TrainConfig) -> Adam:
@@ -36,144 +50,229 @@ def make_optimizer(model: Transformer, train: TrainConfig) -> Adam:
     return Adam(model.parameters(), lr=0.0, betas=betas, eps=train.adam_eps, fused=True)
 
 
-def batch_loss(model: Transformer, batch: Batch, noise: Noise | None, smoothing: float) -> Loss:
-    """The loss summed over a batch's target tokens; padded positions are left out before the projection."""
-    device = model.projection.weight.device
-    source, target, expected = (
-        torch.from_numpy(ids).to(device, non_blocking=True) for ids in (batch.source, batch.target, batch.expected)
-    )
-    hidden = model(source, target, noise=noise).flatten(0, 1)
-    expected = expected.flatten()
-    if batch.tokens < expected.numel():
-        present = (expected != PAD).nonzero().squeeze(1)
-        hidden, expected = hidden.index_select(0, present), expected.index_select(0, present)
-    return smoothed_cross_entropy(hidden, model.projection.weight, model.projection.bias, expected, smoothing)
-
-
-@dataclass
-class Tally:
-    """Sums since the last report; kept as tensors, so that no step waits for a number."""
-
-    smoothed: Tensor
-    nll: Tensor
-    correct: Tensor
-    tokens: int = 0
-    updates: int = 0
-
-    @classmethod
-    def empty(cls) -> Tally:
-        """Nothing yet."""
-        return cls(torch.zeros(()), torch.zeros(()), torch.zeros((), dtype=torch.int64))
-
-    def add(self, loss: Loss, tokens: int) -> None:
-        """One micro-batch more."""
-        self.smoothed = self.smoothed + loss.smoothed.detach()
-        self.nll, self.correct = self.nll + loss.nll, self.correct + loss.correct
-        self.tokens += tokens
+class Diverged(Exception):  # noqa: N818 - what happened to the run
+    """Too many updates in a row were left out."""
 
 
 class Loop:
-    """A run of training from `state` on; `validate` scores the model as it is now."""
+    """A run of training from `state` on; `validate` scores the model as it is now, once all ranks did `gather` it."""
 
     def __init__(
         self,
         model: Transformer,
         optimizer: Adam,
         store: Store,
+        batching: Batching,
+        workers: Workers,
         config: Config,
         *,
         state: State,
         checkpoints: Path,
         validate: Callable[[int], Validation],
         listener: Listener,
+        gather: Callable[[], None] = go_on,
     ) -> None:
-        self.model, self.optimizer, self.store, self.config = model, optimizer, store, config
-        self.state, self.checkpoints, self.validate, self.listener = state, checkpoints, validate, listener
-        train = config.train
-        self.batching = Batching.of(
-            store,
-            batch_tokens=train.batch_tokens,
-            micro_batch_tokens=train.micro_batch_tokens,
-            seed=train.seed,
-        )
-        self.signal: int | None = None
+        self.model, self.optimizer, self.config = model, optimizer, config
+        self.store, self.batching, self.workers, self.world = store, batching, workers, workers.world
+        self.state, self.checkpoints, self.listener = state, checkpoints, listener
+        self.validate, self.gather = validate, gather
+        self.guard = Guard(model, optimizer, config.train)
+        self.guard.restore(state.loss_scale)
+        self.signals = Signals(listener)
         self.tally = Tally.empty()
+        self.left_out: Verdict | None = None
         self.started = self.reported = time.monotonic() - state.seconds
+        self.time_up = self.out_of_time()
 
     def run(self) -> State:
         """Train until the budget is spent; on a signal, save and raise Interrupted."""
         self.started = time.monotonic() - self.state.seconds
         self.reported = time.monotonic()
-        with self.listening_to_signals():
-            while not self.finished():
-                updates = self.batching.epoch(self.state.epoch)
-                while self.state.update < len(updates) and not self.finished():
-                    self.update(updates[self.state.update])
-                    last = self.state.update + 1 == len(updates)
-                    self.state = replace(
-                        self.state,
-                        step=self.state.step + 1,
-                        update=0 if last else self.state.update + 1,
-                        epoch=self.state.epoch + last,
-                        seconds=time.monotonic() - self.started,
-                    )
-                    self.after_update()
-                    if last:
-                        break
-        self.save()
+        with self.signals:
+            try:
+                if self.state.validation_due(self.config.train):
+                    self.validate_now()
+                    self.save()
+                while self.goes_on():
+                    self.go_on()
+            except Stopped:
+                raise self.interruption() from None
+            self.save()
         return self.state
 
-    def update(self, micro_batches: list[Indices]) -> None:
+    def interruption(self) -> Interrupted:
+        """What to leave with, once everything is saved."""
+        signal, step = self.signals, self.state.step
+        assert signal.number is not None
+        if not step:
+            message = "stopped before the first update; `transduce train --resume` starts again"
+        else:
+            self.save()
+            message = f"saved at step {step}; `transduce train --resume` goes on from there"
+        return Interrupted(f"{signal.name}: {message}", exit_code=128 + signal.number)
+
+    def goes_on(self) -> bool:
+        """Whether there is another update; all ranks have the same answer."""
+        self.agree()
+        return not self.finished()
+
+    def agree(self) -> None:
+        """Let all ranks do what a clock or a signal says to one of them: report, end, or raise Stopped."""
+        due = time.monotonic() - self.reported >= REPORT_SECONDS
+        clocks = [self.world.first and due, self.world.first and self.out_of_time()]
+        report, time_up, signal = self.world.highest([*clocks, self.signals.number or 0])
+        self.time_up = bool(time_up)
+        if report:
+            self.report()
+        if signal:
+            self.signals.number = signal
+            raise Stopped
+
+    def go_on(self) -> None:
+        """Updates from here on, until the budget is spent or numbers go wrong and the run is rolled back."""
+        coming = updates(
+            self.store,
+            self.batching,
+            self.workers.device,
+            parts=self.workers.count,
+            epoch=self.state.epoch,
+            update=self.state.update,
+            world=self.world,
+        )
+        try:
+            with closing(ahead(coming)) as feed:
+                while self.goes_on():
+                    update = next(feed)
+                    self.update(update)
+                    self.state = replace(
+                        self.state, step=self.state.step + 1, epoch=update.next_epoch, update=update.next_update
+                    )
+                    self.after_update()
+        except Diverged:
+            self.roll_back()
+
+    def update(self, update: Update) -> None:
         """One update: gradients of all micro-batches, divided by the target tokens of the whole update."""
-        train, step = self.config.train, self.state.step + 1
-        batches = [collate(self.store, indices) for indices in micro_batches]
-        tokens = sum(batch.tokens for batch in batches)
-        for number, batch in enumerate(batches):
-            noise = Noise(train.seed, step, number)
-            noise.seed_device(self.model.projection.weight.device)
-            loss = batch_loss(self.model, batch, noise, train.label_smoothing)
-            (loss.smoothed / tokens).backward()
-            self.tally.add(loss, batch.tokens)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(step)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.tally.updates += 1
+        step, alone = self.state.step + 1, self.world.size == 1
+        self.signals.waiting_for = f"the {'micro-batch' if alone else 'update'} under way"
+        check = self.signals.check if alone else go_on  # one rank must not leave the others in the middle
+        loss = self.workers.backward(update.batches, step, others=update.others, scale=self.guard.scale, check=check)
+        loss = self.workers.exchange(loss)
+        made = self.guard.apply(step, update.pairs, loss, self.learning_rate(step))
+        self.tally.add(loss, update.tokens, made)
 
     def after_update(self) -> None:
-        """Report, validate, save and obey signals, each when it is due."""
+        """Judge, validate and save, each when it is due."""
         train, step = self.config.train, self.state.step
-        if time.monotonic() - self.reported >= REPORT_SECONDS:
-            self.report()
+        if self.guard.due:
+            self.judge()
+        if self.state.skipped >= SKIPPED:
+            raise Diverged
         if step % train.validate_every == 0:
             self.report()
-            validation = self.validate(step)
-            self.state = self.state.after_validation(validation.perplexity, validation.bleu)
-            self.listener.validated(validation)
-            self.reported = time.monotonic()
+            self.validate_now()
         if step % train.save_every == 0:
+            self.judge()
+            if not self.state.skipped:  # else nothing was learned since the last good update
+                self.save()
+
+    def validate_now(self) -> None:
+        """Score the model, on rank 0; a signal gives that up, and resuming does it again."""
+        self.signals.waiting_for = "the batch of validation under way"
+        self.gather()
+        validation = None
+        if self.world.first:
+            with suppress(Stopped):
+                validation = self.validate(self.state.step)
+        scores = None if validation is None else (validation.perplexity, validation.bleu)
+        scores, signal = self.world.tell((scores, self.signals.number))
+        if scores is None:
+            self.signals.number = signal
+            raise Stopped
+        self.state = self.state.after_validation(*scores)
+        if validation is not None:
+            self.listener.validated(validation)
+        self.reported = time.monotonic()
+
+    def judge(self) -> None:
+        """Read which updates were left out and tell of them."""
+        for verdict in self.guard.read():
+            if verdict.culprit is None:
+                self.state = replace(self.state, skipped=0)
+                continue
+            self.left_out, self.state = verdict, replace(self.state, skipped=self.state.skipped + 1)
+            self.listener.skipped(verdict.step, verdict.culprit, self.lines(verdict))
+            self.listener.warn(f"step {verdict.step:,} left out: {self.describe(verdict)}")
+
+    def lines(self, verdict: Verdict) -> list[int]:
+        """Where in the corpus the pairs of an update came from."""
+        return [int(line) for line in sorted(self.store.lines[verdict.pairs])]
+
+    def describe(self, verdict: Verdict) -> str:
+        """What was wrong, and with which pairs."""
+        lines = self.lines(verdict)
+        more = f" and {len(lines) - NAMED:,} more" if len(lines) > NAMED else ""
+        return f"{verdict.culprit} is not finite; pairs of lines {', '.join(map(str, lines[:NAMED]))}{more}"
+
+    def roll_back(self) -> None:
+        """Go on from the last checkpoint whose update was made, with half the learning rate; give up in the end."""
+        assert self.left_out is not None
+        if self.state.rollbacks >= ROLLBACKS:
+            raise RunError(
+                f"{self.checkpoints}: step {self.left_out.step:,}: {self.describe(self.left_out)}; {SKIPPED} updates "
+                f"in a row were left out, though the learning rate was halved {ROLLBACKS} times: lower "
+                "train.learning_rate, set train.clip_norm=1, or look at these pairs"
+            )
+        rollbacks = self.state.rollbacks + 1
+        good = self.last_good()
+        if good is not None:
+            self.state = load_checkpoint(good, self.model, self.optimizer)
+            self.guard.restore(self.state.loss_scale)
+        self.state = replace(self.state, skipped=0, rollbacks=rollbacks)
+        self.tally, self.reported = Tally.empty(), time.monotonic()
+        self.listener.warn(
+            f"{SKIPPED} updates in a row left out: back to step {self.state.step:,}, with the learning rate halved"
+        )
+        self.world.wait()  # all have read it: it may be written again
+        if good is not None:
             self.save()
-        if self.signal is not None:
-            self.save()
-            name = signal.Signals(self.signal).name
-            message = f"{name}: saved at step {step}; `transduce train --resume` goes on from there"
-            raise Interrupted(message, exit_code=128 + self.signal)
+            for path in checkpoints(self.checkpoints) if self.world.first else []:
+                if step_of(path) > self.state.step:
+                    discard(path)
+
+    def last_good(self) -> Path | None:
+        """The newest checkpoint whose update was made, as rank 0 finds it."""
+        found = reversed(checkpoints(self.checkpoints)) if self.world.first else iter(())
+        name = self.world.tell(next((path.name for path in found if not read_state(path).skipped), None))
+        return None if name is None else self.checkpoints / name
 
     def save(self) -> None:
-        """Write a checkpoint of this step, unless there is one, and prune old ones."""
+        """Write a checkpoint of this step, unless there is one like it, and prune old ones."""
+        self.signals.waiting_for = f"checkpoint {self.state.step:,} to be written"
+        self.judge()
+        self.state = replace(
+            self.state,
+            seconds=time.monotonic() - self.started,
+            loss_scale=self.guard.loss_scale,
+            threads=self.workers.threads,
+            workers=self.workers.count,
+            world_size=self.world.size,
+        )
         path = self.checkpoints / f"step-{self.state.step:08d}"
-        if path.exists():
+        if self.world.tell(self.world.first and path.exists() and self.state.equals(read_state(path))):
             return
-        self.refuse_bad_numbers()
-        self.state = replace(self.state, seconds=time.monotonic() - self.started)
-        path = save_checkpoint(self.checkpoints, self.model, self.optimizer, self.state)
+        numbers = Numbers.of(self.model, self.optimizer, self.world)
+        if not self.world.first:
+            return
+        self.refuse_bad_numbers(numbers)
+        path = write_checkpoint(self.checkpoints, numbers, self.state)
         self.listener.saved(path, self.state.step)
         prune(self.checkpoints, self.config.train)
 
-    def refuse_bad_numbers(self) -> None:
+    def refuse_bad_numbers(self, numbers: Numbers) -> None:
         """A model with a NaN or infinity in it is never saved: the last good checkpoint must stay the newest."""
-        for name, weight in self.model.named_parameters():
-            if not bool(weight.isfinite().all()):
+        for name, tensor in (*numbers.weights.items(), *numbers.moments.items()):
+            if not bool(tensor.isfinite().all()):
                 raise RunError(
                     f"{self.checkpoints}: step {self.state.step:,}: {name} is not finite: lower train.learning_rate or "
                     "lengthen train.warmup_steps, and start again with another --out"
@@ -184,33 +283,40 @@ class Loop:
         if not self.tally.updates:
             return
         now = time.monotonic()
-        tally, tokens = self.tally, self.tally.tokens
+        self.judge()
+        tally, learned = self.tally, max(1, int(self.tally.learned))
         share = self.share()
         seconds = now - self.started
         self.listener.report(
             Report(
                 step=self.state.step,
                 epoch=self.state.epoch,
-                loss=tally.smoothed.item() / tokens,
-                perplexity=math.exp(min(tally.nll.item() / tokens, 700.0)),
-                accuracy=tally.correct.item() / tokens,
+                loss=tally.smoothed.item() / learned,
+                perplexity=math.exp(min(tally.nll.item() / learned, 700.0)),
+                accuracy=tally.correct.item() / learned,
                 learning_rate=self.learning_rate(self.state.step),
-                tokens_per_second=tokens / (now - self.reported),
+                tokens_per_second=tally.tokens / (now - self.reported),
                 seconds=seconds,
                 remaining=seconds * (1 - share) / share if share else None,
                 share=share,
+                gradient_norm=self.gradient_norm(),
             )
         )
         self.tally, self.reported = Tally.empty(), now
 
+    def gradient_norm(self) -> float | None:
+        """Of the last update, if gradients are clipped."""
+        norm = self.guard.norm
+        return None if norm is None or self.config.train.clip_norm is None else norm.item()
+
     def learning_rate(self, step: int) -> float:
-        """The schedule's value for an update."""
+        """The schedule's value for an update, halved by each rollback."""
         train = self.config.train
         return learning_rate(
             step,
             d_model=self.model.config.d_model,
             warmup_steps=train.warmup_steps,
-            factor=train.learning_rate,
+            factor=train.learning_rate * 0.5**self.state.rollbacks,
         )
 
     def share(self) -> float | None:
@@ -220,15 +326,10 @@ class Loop:
         if train.steps is not None:
             shares.append(state.step / train.steps)
         if train.epochs is not None:
-            shares.append((state.epoch + state.update / max(1, self.updates_per_epoch())) / train.epochs)
+            shares.append((state.epoch + state.update / self.batching.updates_per_epoch) / train.epochs)
         if train.minutes is not None:
             shares.append((time.monotonic() - self.started) / 60 / train.minutes)
         return min(1.0, max(shares)) if shares else None
-
-    def updates_per_epoch(self) -> int:
-        """About how many updates an epoch has."""
-        tokens = max(int(self.batching.source_lengths.sum()), int(self.batching.target_lengths.sum()))
-        return max(1, round(tokens / self.config.train.batch_tokens))
 
     def finished(self) -> bool:
         """Whether the budget or the patience is used up."""
@@ -236,28 +337,11 @@ class Loop:
         return (
             (train.steps is not None and state.step >= train.steps)
             or (train.epochs is not None and state.epoch >= train.epochs)
-            or (train.minutes is not None and time.monotonic() - self.started >= train.minutes * 60)
+            or self.time_up
             or (train.patience is not None and state.without_improvement >= train.patience)
         )
 
-    @contextmanager
-    def listening_to_signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM stop after the update under way; a second one stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-        def heard(number: int, frame: FrameType | None) -> None:
-            self.signal = number
-            self.listener.warn(f"{signal.Signals(number).name}: stopping after this update; again to stop at once")
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-        for number in before:
-            signal.signal(number, heard)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def out_of_time(self) -> bool:
+        """Whether this process's clock says that the budget in minutes is spent."""
+        minutes = self.config.train.minutes
+        return minutes is not None and time.monotonic() - self.started >= minutes * 60

@@ -45,40 +45,97 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         learning: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        size = weight.size(0)
-        hidden_gradient = torch.empty_like(hidden) if learning else None
-        weight_gradient = torch.zeros_like(weight) if learning else None
-        bias_gradient = torch.zeros_like(bias) if learning and bias is not None else None
-        smoothed, nll = hidden.new_zeros(()), hidden.new_zeros(())
-        correct = torch.zeros((), dtype=torch.int64, device=hidden.device)
-        rows = max(1, CHUNK_ELEMENTS // size)
-        for start in range(0, hidden.size(0), rows):
-            states, gold = hidden[start : start + rows], expected[start : start + rows, None]
-            logits = states @ weight.t() if bias is None else torch.addmm(bias, states, weight.t())
-            best = logits.amax(dim=1, keepdim=True)
-            gold_logit = logits.gather(1, gold)
-            mean_logit = logits.mean(dim=1, keepdim=True)
-            exponentials = logits.sub_(best).exp_()
-            total = exponentials.sum(dim=1, keepdim=True)
-            normaliser = total.log() + best
-            nll += (normaliser - gold_logit).sum()
-            smoothed += (normaliser - (1 - smoothing) * gold_logit - smoothing * mean_logit).sum()
-            correct += (gold_logit == best).sum()
-            if hidden_gradient is None or weight_gradient is None:
-                continue
-            gradient = exponentials.div_(total)  # softmax - (1 - eps) onehot - eps / V
-            gradient.sub_(smoothing / size)
-            gradient.scatter_add_(1, gold, gradient.new_full(gold.shape, smoothing - 1))
-            torch.mm(gradient, weight, out=hidden_gradient[start : start + rows])
-            weight_gradient.addmm_(gradient.t(), states)
-            if bias_gradient is not None:
-                bias_gradient += gradient.sum(dim=0)
-        ctx.save_for_backward(hidden_gradient, weight_gradient, bias_gradient)
-        ctx.mark_non_differentiable(nll, correct)
-        return smoothed, nll, correct
+        device = hidden.device.type
+        products = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        with torch.autocast(device, enabled=False):
+            sums = _Sums(hidden.to(weight.dtype), weight, bias, smoothing, products, learning)
+            rows = max(1, CHUNK_ELEMENTS // weight.size(0))
+            for start in range(0, hidden.size(0), rows):
+                sums.add(slice(start, start + rows), expected[start : start + rows, None])
+            sums.finish()
+        ctx.save_for_backward(*sums.gradients)
+        ctx.dtype = hidden.dtype
+        ctx.mark_non_differentiable(sums.nll, sums.correct)
+        return sums.smoothed, sums.nll, sums.correct
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = (None if g is None else g * upstream[0] for g in ctx.saved_tensors)
-        return *gradients, None, None, None
+        of_hidden, *others = (None if g is None else g * upstream[0] for g in ctx.saved_tensors)
+        return None if of_hidden is None else of_hidden.to(ctx.dtype), *others, None, None, None
+
+
+class _Sums:
+    """Loss and gradients so far; matrix products are in the precision of `products`, all sums in that of the weights.
+
+    The gradient by the logits is softmax - (1 - eps) onehot - eps / V. Rows are kept as exponentials, that is times
+    their own total, which is divided out of the smaller factor of each product; the last term comes in `finish`.
+    """
+
+    def __init__(
+        self,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        smoothing: float,
+        products: torch.dtype,
+        learning: bool,
+    ) -> None:
+        self.hidden, self.weight, self.bias, self.smoothing = hidden, weight, bias, smoothing
+        self.factor = weight.to(products)
+        self.mean_weight, self.mean_bias = weight.mean(dim=0), 0.0 if bias is None else bias.mean()
+        self.smoothed, self.nll = hidden.new_zeros(()), hidden.new_zeros(())
+        self.correct = torch.zeros((), dtype=torch.int64, device=hidden.device)
+        self.hidden_gradient = torch.empty_like(hidden) if learning else None
+        self.weight_gradient = torch.zeros_like(weight) if learning else None
+        self.bias_gradient = torch.zeros_like(bias) if learning and bias is not None else None
+
+    @property
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        """By hidden, weight and bias."""
+        return self.hidden_gradient, self.weight_gradient, self.bias_gradient
+
+    def add(self, rows: slice, gold: Tensor) -> None:
+        """Some rows of `hidden`, whose tokens are `gold` (N1)."""
+        states, products = self.hidden[rows], self.factor.dtype
+        logits = _product(states.to(products), self.factor.t())
+        if self.bias is not None:
+            logits += self.bias
+        best = logits.amax(dim=1, keepdim=True)
+        gold_logit = logits.gather(1, gold)
+        mean_logit = (states @ self.mean_weight + self.mean_bias)[:, None]
+        exponentials = logits.sub_(best).exp_()
+        total = exponentials.sum(dim=1, keepdim=True)
+        normaliser = total.log() + best
+        self.nll += (normaliser - gold_logit).sum()
+        self.smoothed += (normaliser - (1 - self.smoothing) * gold_logit - self.smoothing * mean_logit).sum()
+        self.correct += (gold_logit == best).sum()
+        if self.hidden_gradient is None or self.weight_gradient is None:
+            return
+        gradient = exponentials.scatter_add_(1, gold, total * (self.smoothing - 1))
+        if self.bias_gradient is not None:
+            self.bias_gradient += torch.mv(gradient.t(), total.reciprocal().squeeze(1))
+        gradient = gradient.to(products)
+        torch.div(_product(gradient, self.factor), total, out=self.hidden_gradient[rows])
+        scaled = (states / total).to(products)
+        if products == states.dtype:
+            self.weight_gradient.addmm_(gradient.t(), scaled)
+        else:
+            self.weight_gradient += _product(gradient.t(), scaled)
+
+    def finish(self) -> None:
+        """Take the part that is eps / V everywhere off the gradients."""
+        if self.hidden_gradient is None or self.weight_gradient is None:
+            return
+        spread = self.smoothing / self.weight.size(0)
+        self.hidden_gradient.sub_(self.mean_weight, alpha=self.smoothing)
+        self.weight_gradient.sub_(self.hidden.sum(dim=0), alpha=spread)
+        if self.bias_gradient is not None:
+            self.bias_gradient -= spread * self.hidden.size(0)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """A matrix product whose sums are in float32 at least, however the factors are rounded."""
+    if a.dtype not in (torch.bfloat16, torch.float16):
+        return a @ b
+    return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else a.float() @ b.float()

@@ -18,7 +18,7 @@ from torch.optim import Adam
 
 from transduce.bundle import (
     WEIGHTS,
-    load_weights,
+    check_weights,
     read_manifest,
     read_weights,
     unique_weights,
@@ -28,8 +28,19 @@ from transduce.config import TrainConfig
 from transduce.errors import BundleError
 from transduce.files import write_directory, write_file, write_json
 from transduce.model import Transformer
+from transduce.train.sharding import as_part, gathered
+from transduce.train.world import ALONE, World
 
 OPTIMIZER = "optimizer.safetensors"
+LATEST = "latest"  # names the newest checkpoint, for people and scripts; nothing here depends on it
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """What float16 gradients are scaled by, and for how many updates that went well."""
+
+    value: float
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,12 @@ class State:
     best_perplexity: float | None = None
     without_improvement: int = 0
     validations: tuple[tuple[int, float, float], ...] = ()  # step, perplexity, BLEU
+    skipped: int = 0  # updates in a row, the last one among them, that were left out for a NaN or an infinity
+    rollbacks: int = 0  # each halved the learning rate
+    loss_scale: LossScale | None = None
+    threads: int | None = None  # of the process that saved it
+    workers: int | None = None
+    world_size: int = 1
 
     def after_validation(self, perplexity: float, bleu: float) -> State:
         """This state with one more validation, counted for patience."""
@@ -54,29 +71,63 @@ class State:
             validations=(*self.validations, (self.step, perplexity, bleu)),
         )
 
+    def validation_due(self, train: TrainConfig) -> bool:
+        """Whether this step is to be validated and was not: a signal came."""
+        done = bool(self.validations) and self.validations[-1][0] == self.step
+        return self.step > 0 and self.step % train.validate_every == 0 and not done
+
+    def equals(self, other: State) -> bool:
+        """Whether the two lead to the same run, whatever the clock says and whoever saved them."""
+        same = {"seconds": 0.0, "threads": None, "workers": None, "world_size": 1}
+        return replace(self, **same) == replace(other, **same)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The tensors of a checkpoint, whole, by their names in its two files; none on a rank that does not write."""
+
+    weights: dict[str, Tensor]
+    moments: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, model: Transformer, optimizer: Adam, world: World = ALONE) -> Numbers:
+        """Those of a model and its optimiser; all ranks must ask at once, as they may be sharded."""
+        moments = {
+            f"{name}.{key}": torch.as_tensor(value)
+            for name, parameter in model.named_parameters()
+            for key, value in optimizer.state[parameter].items()
+        }
+        return cls(gathered(unique_weights(model), world), gathered(moments, world))
+
 
 def save_checkpoint(directory: Path, model: Transformer, optimizer: Adam, state: State) -> Path:
-    """Write checkpoints/step-N."""
+    """Write checkpoints/step-N, then `latest`."""
+    return write_checkpoint(directory, Numbers.of(model, optimizer), state)
+
+
+def write_checkpoint(directory: Path, numbers: Numbers, state: State) -> Path:
+    """Write checkpoints/step-N, then `latest`."""
     path = directory / f"step-{state.step:08d}"
 
     def fill(temporary: Path) -> None:
-        write_file(temporary / WEIGHTS, save(unique_weights(model)))
-        write_file(temporary / OPTIMIZER, save(_optimizer_tensors(model, optimizer)))
+        write_file(temporary / WEIGHTS, save(numbers.weights))
+        write_file(temporary / OPTIMIZER, save(numbers.moments))
         write_json(temporary / "state.json", asdict(state))
         write_manifest(temporary, {"step": state.step})
 
     write_directory(path, fill)
+    write_file(directory / LATEST, f"{path.name}\n".encode())
     return path
 
 
 def load_checkpoint(path: Path, model: Transformer, optimizer: Adam) -> State:
     """Put a checkpoint's numbers into a model and its optimiser."""
-    load_weights(model, read_weights(path / WEIGHTS), where=path)
-    tensors = read_weights(path / OPTIMIZER)
+    weights, tensors = read_weights(path / WEIGHTS), read_weights(path / OPTIMIZER)
+    check_weights(model, weights, where=path)
     for name, parameter in model.named_parameters():
-        optimizer.state[parameter] = {
-            key: tensors[f"{name}.{key}"].to(parameter.device) for key in ("step", "exp_avg", "exp_avg_sq")
-        }
+        parameter.detach().copy_(as_part(weights[name], parameter))
+        moments = {key: as_part(tensors[f"{name}.{key}"], parameter) for key in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[parameter] = {"step": tensors[f"{name}.step"].to(parameter.device), **moments}
     return read_state(path)
 
 
@@ -84,12 +135,23 @@ def read_state(path: Path) -> State:
     """The counters of a checkpoint."""
     table = json.loads((path / "state.json").read_text(encoding="utf-8"))
     validations = tuple((int(s), float(p), float(b)) for s, p, b in table.pop("validations"))
-    return State(**table, validations=validations)
+    scale = table.pop("loss_scale", None)
+    return State(**table, validations=validations, loss_scale=LossScale(**scale) if scale else None)
 
 
 def checkpoints(directory: Path) -> list[Path]:
     """All checkpoints of a run, oldest first."""
     return sorted(p for p in directory.glob("step-*") if p.is_dir())
+
+
+def latest(directory: Path) -> Path | None:
+    """The checkpoint that `latest` names, or the newest if that file is not there or not true; None without any."""
+    try:
+        named = directory / (directory / LATEST).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        named = directory
+    kept = checkpoints(directory)
+    return named if named in kept else kept[-1] if kept else None
 
 
 def step_of(path: Path) -> int:
@@ -132,10 +194,15 @@ def prune(directory: Path, train: TrainConfig) -> None:
     paths = checkpoints(directory)
     kept = {*paths[-train.keep :], *to_average(directory, train), *_by_perplexity(paths)[:1]}
     for path in paths:
-        if path not in kept:  # out of sight in one step, so that a kill leaves no half checkpoint
-            hidden = path.with_name(f".{path.name}.old")
-            path.rename(hidden)
-            shutil.rmtree(hidden)
+        if path not in kept:
+            discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a checkpoint: out of sight in one step, so that a kill leaves no half of it."""
+    hidden = path.with_name(f".{path.name}.old")
+    path.rename(hidden)
+    shutil.rmtree(hidden)
 
 
 def _by_perplexity(paths: list[Path]) -> list[Path]:
@@ -146,11 +213,3 @@ def _by_perplexity(paths: list[Path]) -> list[Path]:
         if state.validations:
             scored.append((state.validations[-1][1], path))
     return [path for _, path in sorted(scored)]
-
-
-def _optimizer_tensors(model: Transformer, optimizer: Adam) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state[parameter].items():
-            tensors[f"{name}.{key}"] = torch.as_tensor(value).contiguous()
-    return tensors

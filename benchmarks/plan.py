@@ -1,0 +1,208 @@
+"""What there is to measure, in which order, and about how long it takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks import peers
+from benchmarks.contenders import CONTENDERS, LEVERS, OURS, TORCH_NN
+from benchmarks.corpus import text, workload
+from benchmarks.growth import growth_with_batch, growth_with_length, preparation
+from benchmarks.race import race
+from benchmarks.recipes import RECIPES
+from benchmarks.results import Results, Speed
+from benchmarks.shapes import BASE, BASE3, TINY, Shape
+from benchmarks.shares import shares
+from benchmarks.startup import startup
+
+ROUNDS = {
+    "training": 7,
+    "peers": 1,
+    "levers": 5,
+    "company": 3,
+    "shares": 6,
+    "growth": 5,
+    "preparation": 3,
+    "startup": 3,
+}
+FULL_ROUNDS = {
+    "training": 15,
+    "peers": 1,
+    "levers": 9,
+    "company": 7,
+    "shares": 12,
+    "growth": 9,
+    "preparation": 5,
+    "startup": 5,
+}
+EVERYONE, THE_TWO = tuple(CONTENDERS), (OURS, TORCH_NN)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to measure; it enters its numbers in the results."""
+
+    title: str
+    seconds: float
+    """A guess, for the time to go."""
+    run: Callable[[Results], None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A race that is always run: its contenders, the updates in a round, and about how long a round takes."""
+
+    shape: Shape
+    contenders: tuple[str, ...]
+    updates: int
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        """The name of the race."""
+        return f"{self.shape.name} {self.shape.vocabulary // 1000}k"
+
+
+GRID = (
+    Grid(TINY, EVERYONE, 4, 14.0),
+    Grid(BASE3, EVERYONE, 2, 32.0),
+    Grid(BASE, THE_TWO, 1, 12.0),
+    Grid(replace(TINY, vocabulary=4_000), THE_TWO, 4, 4.0),
+    Grid(replace(TINY, vocabulary=37_000), THE_TWO, 2, 8.0),
+    Grid(replace(BASE3, vocabulary=4_000), THE_TWO, 1, 6.0),
+    Grid(replace(BASE3, vocabulary=37_000), THE_TWO, 1, 12.0),
+)
+
+
+def training(rounds: int, grid: Sequence[Grid] = GRID) -> list[Task]:
+    """Every race of the grid."""
+
+    def task(each: Grid) -> Task:
+        def run(results: Results) -> None:
+            work = workload(each.shape.vocabulary, each.shape.tokens)
+            results.training[each.label] = race(each.contenders, each.shape, work, rounds=rounds, updates=each.updates)
+
+        return Task(f"training, {each.label}", (rounds + 1) * each.seconds + 8, run)
+
+    return [task(each) for each in grid]
+
+
+def everyone_everywhere(rounds: int) -> list[Task]:
+    """The same with every contender in every race."""
+    grid = [
+        replace(each, contenders=EVERYONE, seconds=each.seconds * len(EVERYONE) / len(each.contenders)) for each in GRID
+    ]
+    return training(rounds, grid)
+
+
+def other_toolkits() -> list[Task]:
+    """Peers that are measured through their own commands."""
+
+    def task(name: str, each: Grid) -> Task:
+        def ours() -> list[float]:
+            work = workload(each.shape.vocabulary, each.shape.tokens)
+            return race([OURS], each.shape, work, rounds=3, updates=each.updates).speeds[0].rounds
+
+        def run(results: Results) -> None:
+            before = ours()
+            with tempfile.TemporaryDirectory() as directory:
+                found = peers.measure(name, each.shape, text().pairs, Path(directory))
+            if isinstance(found, str):
+                speed = Speed(name, reason=found)
+            else:
+                speed = Speed(name, found.rounds, found.peak_memory, beside=before + ours())
+            others = [other for other in results.peers.get(each.label, []) if other.name != name]
+            results.peers[each.label] = [*others, speed]
+
+        return Task(f"{name}, {each.label}", 180, run)
+
+    return [task(name, each) for each in GRID[:2] for name in RECIPES]
+
+
+def levers(rounds: int) -> list[Task]:
+    """What each fast way is worth: the loop against itself without it."""
+
+    def run(results: Results) -> None:
+        work = workload(TINY.vocabulary, TINY.tokens)
+        results.levers = race([OURS, *LEVERS], TINY, work, rounds=rounds, updates=4)
+
+    return [Task("what each fast way is worth", (rounds + 1) * 18.0 + 15, run)]
+
+
+def companies(rounds: int) -> list[Task]:
+    """Speed beside a process that takes all it can get of one core."""
+
+    def run(results: Results) -> None:
+        work = workload(TINY.vocabulary, TINY.tokens)
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as neighbour:
+            try:
+                results.company = race(THE_TWO, TINY, work, rounds=rounds, updates=2)
+            finally:
+                neighbour.kill()
+
+    return [Task("beside a busy process", (rounds + 1) * 8.0 + 8, run)]
+
+
+def profiles(updates: int) -> list[Task]:
+    """Shares of an update's time."""
+
+    def task(shape: Shape) -> Task:
+        def run(results: Results) -> None:
+            results.shares[shape.name] = shares(shape, updates)
+
+        return Task(f"where the time goes, {shape.name}", updates * 3.0 + 8, run)
+
+    return [task(shape) for shape in (TINY, BASE3)]
+
+
+def growths(rounds: int) -> list[Task]:
+    """An update's time as batches grow."""
+
+    def length(results: Results) -> None:
+        results.growth["length"] = growth_with_length(rounds)
+
+    def batch(results: Results) -> None:
+        results.growth["batch"] = growth_with_batch(rounds)
+
+    return [
+        Task("growth with length", (rounds + 1) * 8.0, length),
+        Task("growth with batch size", (rounds + 1) * 2.0, batch),
+    ]
+
+
+def preparations(rounds: int) -> list[Task]:
+    """Doctor, subwords, store."""
+
+    def run(results: Results) -> None:
+        results.preparation = preparation(text(), rounds)
+
+    return [Task("preparing a corpus", rounds * 8.0, run)]
+
+
+def startups(rounds: int) -> list[Task]:
+    """From the command to the first update."""
+
+    def run(results: Results) -> None:
+        results.startup = startup(text(), rounds)
+
+    return [Task("starting and resuming", rounds * 18.0, run)]
+
+
+def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Task]:
+    """The tasks of some parts, in the order in which the page shows them."""
+    tasks = {
+        "training": everyone_everywhere(rounds["training"]) if full else training(rounds["training"]),
+        "peers": other_toolkits(),
+        "levers": levers(rounds["levers"]),
+        "company": companies(rounds["company"]),
+        "shares": profiles(rounds["shares"]),
+        "growth": growths(rounds["growth"]),
+        "preparation": preparations(rounds["preparation"]),
+        "startup": startups(rounds["startup"]),
+    }
+    return [task for part in tasks if part in parts for task in tasks[part]]

@@ -1,0 +1,179 @@
+"""What was measured, as records that are kept in a JSON file: the page can be written again without measuring."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from benchmarks.contenders import OURS, TORCH_NN
+from benchmarks.shapes import Shape
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and when something was measured."""
+
+    date: str
+    processor: str
+    threads: int
+    torch: str
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A contender's target tokens a second, one number a round, or the reason why there are none."""
+
+    name: str
+    rounds: list[float] = field(default_factory=list)
+    peak_memory: int | None = None
+    """In bytes, above what the process held after its imports."""
+    reason: str | None = None
+    beside: list[float] = field(default_factory=list)
+    """Of ours, measured just before and just after one who does not take turns with it."""
+
+    @property
+    def median(self) -> float:
+        """Of the rounds."""
+        return statistics.median(self.rounds)
+
+
+@dataclass(frozen=True)
+class Race:
+    """Contenders that took turns on the same batches."""
+
+    machine: Machine
+    shape: Shape
+    text: str
+    updates: int
+    """A round."""
+    flops_per_token: float
+    sgemm: float
+    """The best matrix product of the run, in FLOP/s."""
+    speeds: list[Speed]
+
+    def ratios(self, speed: Speed, to: str = TORCH_NN) -> list[float]:
+        """To the torch.nn loop: round by round for those who took turns with it; others by way of ours beside them."""
+        found = {each.name: each for each in self.speeds if each.rounds}
+        if to not in found:
+            return []
+        if speed in self.speeds:
+            return [mine / its for mine, its in zip(speed.rounds, found[to].rounds, strict=True)]
+        if not speed.beside or OURS not in found:
+            return [mine / found[to].median for mine in speed.rounds]
+        ours = statistics.median(self.ratios(found[OURS], to)) / statistics.median(speed.beside)
+        return [mine * ours for mine in speed.rounds]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How long something takes as something grows."""
+
+    machine: Machine
+    what: str
+    over: str
+    """What grows."""
+    sizes: list[int]
+    seconds: list[list[float]]
+    """For each size, one number a round."""
+
+    @property
+    def medians(self) -> list[float]:
+        """For each size."""
+        return [statistics.median(rounds) for rounds in self.seconds]
+
+    @property
+    def exponent(self) -> float:
+        """b of seconds = a * size^b, fitted to the medians."""
+        return exponent(self.sizes, self.medians)
+
+    @property
+    def last_exponent(self) -> float:
+        """The same from the last two sizes alone: fixed costs weigh least there."""
+        return exponent(self.sizes[-2:], self.medians[-2:])
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Seconds from a command to the end of its first update, one number a round."""
+
+    machine: Machine
+    text: str
+    pairs: int
+    fresh: list[float]
+    resumed: list[float]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What part of an update's time each kind of work takes."""
+
+    machine: Machine
+    shape: Shape
+    shares: dict[str, float]
+
+
+@dataclass
+class Results:
+    """Everything, by name; a part that is measured again replaces what has its name."""
+
+    training: dict[str, Race] = field(default_factory=dict)
+    peers: dict[str, list[Speed]] = field(default_factory=dict)
+    """By the name of the race that they are shown with; measured through their own commands."""
+    growth: dict[str, Growth] = field(default_factory=dict)
+    preparation: dict[str, Growth] = field(default_factory=dict)
+    startup: Startup | None = None
+    levers: Race | None = None
+    """Ours, and ours without one of its fast ways."""
+    company: Race | None = None
+    """Beside a busy process."""
+    shares: dict[str, Shares] = field(default_factory=dict)
+
+    def main_races(self) -> dict[str, Race]:
+        """Those with the most contenders, at the vocabulary that shapes have by default."""
+        usual = {name: race for name, race in self.training.items() if race.shape.vocabulary == Shape.vocabulary}
+        most = max((len(race.speeds) for race in usual.values()), default=0)
+        return {name: race for name, race in usual.items() if len(race.speeds) == most}
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """The slope of log seconds against log size, by least squares."""
+    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(s) for s in seconds]).slope
+
+
+def read_results(path: Path) -> Results:
+    """What a file holds."""
+    return TypeAdapter(Results).validate_json(path.read_bytes())
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Replace a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(TypeAdapter(Results).dump_json(results, indent=1) + b"\n")
+    temporary.replace(path)
+
+
+def this_machine() -> Machine:
+    """This one, today."""
+    import torch
+
+    version = torch.__version__.partition("+")[0]
+    return Machine(date.today().isoformat(), processor(), torch.get_num_threads(), version)
+
+
+def processor() -> str:
+    """Its name, as Linux tells it, and how many of its cores there are."""
+    cores = os.cpu_count()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
+    except OSError:
+        return f"{platform.machine()}, {cores} cores"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {cores} cores"

@@ -1,0 +1,67 @@
+"""Going on with a run: how much further, from where in its log, and what is no longer as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transduce.config import TrainConfig
+from transduce.errors import RunError
+from transduce.files import write_file
+from transduce.train.state import State
+from transduce.train.workers import Workers
+
+
+def extended(train: TrainConfig, state: State, more: int, *, updates_per_epoch: int) -> TrainConfig:
+    """The recipe with a budget of `more` updates beyond its own, or beyond here if the clock or patience is the end."""
+    ends = [] if train.steps is None else [train.steps]
+    if train.epochs is not None:
+        ends.append(train.epochs * updates_per_epoch)
+    tired = train.patience is not None and state.without_improvement >= train.patience
+    known = ends and train.minutes is None and not tired
+    steps = (max(state.step, min(ends)) if known else state.step) + more
+    patience = None if tired else train.patience
+    return train.model_copy(update={"steps": steps, "epochs": None, "minutes": None, "patience": patience})
+
+
+def stepped(train: TrainConfig, state: State, steps: int, *, run: Path) -> TrainConfig:
+    """The recipe with a budget of `steps` updates in all."""
+    if steps < state.step:
+        raise RunError(
+            f"{run}: {state.step:,} updates are done, {steps:,} were asked for: --more N goes on for N updates"
+        )
+    return train.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
+
+
+def differences(state: State, workers: Workers) -> str | None:
+    """A warning if sums will be rounded otherwise than before the run was stopped."""
+    before = (state.threads, state.workers, state.world_size)
+    now = (workers.threads, workers.count, workers.world.size)
+    if state.threads is None or before == now:
+        return None
+    names = ("threads", "workers", "processes")
+    changed = [f"{name} {a} -> {b}" for name, a, b in zip(names, before, now, strict=True) if a != b]
+    return f"{', '.join(changed)}: training goes on, but not bit for bit as an unbroken run would"
+
+
+def cut_back(log: Path, state: State, *, validation_due: bool) -> None:
+    """Remove from a log what is done again from `state` on: later steps, a validation that is due, half a line."""
+    if not log.is_file():
+        return
+    lines = log.read_bytes().split(b"\n")
+    kept = [line for line in lines if line and not _repeated(line, state, validation_due)]
+    text = b"".join(line + b"\n" for line in kept)
+    if text != b"\n".join(lines):
+        write_file(log, text)
+
+
+def _repeated(line: bytes, state: State, validation_due: bool) -> bool:
+    try:
+        event: Any = json.loads(line)
+    except ValueError:  # half a line, as a killed run leaves
+        return True
+    step = event.get("step") if isinstance(event, dict) else None
+    if not isinstance(step, int):
+        return False
+    return step > state.step or (validation_due and step == state.step and event.get("event") == "validation")

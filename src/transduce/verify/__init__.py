@@ -1,0 +1,1 @@
+"""The guarantees, tried out on a user's own run: files, resuming, batches, lines."""

@@ -1,0 +1,248 @@
+"""The benchmarks: contenders do the same work, and what is computed from their times is what it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import page, peers
+from benchmarks.__main__ import measure
+from benchmarks.batches import EOS, FIRST, PAD, Batch, other_words, random_batch, read_batches, shifted, write_batches
+from benchmarks.contenders import ANNOTATED, CONTENDERS, MARIAN, OURS, OURS_RESIDUAL, TORCH_NN, maker
+from benchmarks.contenders.ours import Ours
+from benchmarks.environments import last_line
+from benchmarks.flops import flops_per_token, training_flops
+from benchmarks.page import BY_HAND, write_page
+from benchmarks.plan import ROUNDS, plan
+from benchmarks.race import ContenderError, Runner
+from benchmarks.results import Growth, Machine, Race, Results, Speed, Startup, exponent, read_results, write_results
+from benchmarks.shapes import BASE3, TINY, Shape
+
+SMALL = Shape("small", layers=2, d_model=32, d_ff=64, num_heads=4, dropout=0.1, vocabulary=120)
+MACHINE = Machine("2026-01-31", "a processor, 2 cores", 2, "2.13.0")
+HERE = [name for name in CONTENDERS if name != MARIAN]  # those that need no environment of their own
+
+Shapes = tuple[int, ...]
+every_contender = pytest.mark.parametrize("name", HERE)
+
+
+def padded(lengths: list[tuple[int, int]], vocabulary: int) -> Batch:
+    """Sentences of these source and target lengths, EOS included."""
+    longest = [max(side) for side in zip(*lengths, strict=True)]
+    sides = np.full((2, len(lengths), max(longest)), PAD)
+    for row, pair in enumerate(lengths):
+        for side, length in zip(sides, pair, strict=True):
+            side[row, :length] = np.arange(length) % (vocabulary - FIRST) + FIRST
+            side[row, length - 1] = EOS
+    source, expected = (side[:, :length] for side, length in zip(sides, longest, strict=True))
+    return Batch(source, shifted(expected), expected)
+
+
+def in_place(total: Shapes, a: Shapes, b: Shapes, out_shape: Shapes, beta: float = 1, alpha: float = 1) -> int:
+    """Of `total.addmm_(a, b)`, which the counter does not know."""
+    return 2 * a[0] * a[1] * b[1]
+
+
+def counted_flops(name: str, shape: Shape, batch: Batch) -> int:
+    contender = maker(name)(shape)
+    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: in_place}) as counter:
+        contender.update(batch, 0)
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("name", [OURS, TORCH_NN, ANNOTATED])
+@pytest.mark.parametrize(("sentences", "length"), [(6, 5), (2, 48)])
+def test_every_contender_does_the_flops_of_the_formula_when_there_is_no_padding(
+    name: str, sentences: int, length: int
+) -> None:
+    batch = random_batch(sentences, length, SMALL.vocabulary)
+    assert counted_flops(name, SMALL, batch) == pytest.approx(training_flops(SMALL, batch), rel=0.01)
+
+
+def test_padding_does_not_count_as_useful_work() -> None:
+    lengths = [(3, 9), (7, 2), (5, 5)]
+    together = padded(lengths, SMALL.vocabulary)
+    alone = [padded([pair], SMALL.vocabulary) for pair in lengths]
+    assert training_flops(SMALL, together) == sum(training_flops(SMALL, batch) for batch in alone)
+    assert flops_per_token(SMALL, alone) == pytest.approx(training_flops(SMALL, together) / 16)
+
+
+@every_contender
+def test_every_contender_learns_a_batch_by_heart(name: str) -> None:
+    contender = maker(name)(replace(SMALL, dropout=0.0))
+    if isinstance(contender, Ours):
+        contender.rate = 3e-3
+    else:
+        contender.optimizer.param_groups[0]["lr"] = 3e-3  # type: ignore[attr-defined]
+    batch = padded([(4, 6), (6, 5)], SMALL.vocabulary)
+    losses = [float(contender.update(batch, number)) for number in range(60)]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_the_annotated_loss_is_the_divergence_from_the_smoothed_distribution() -> None:
+    from benchmarks.contenders.annotated import annotated
+
+    loop = annotated(SMALL)
+    expected = torch.tensor([[5, 7, PAD]])
+    log_probabilities = torch.randn(1, 3, SMALL.vocabulary).log_softmax(dim=-1)
+    total = 0.0
+    for place, gold in ((0, 5), (1, 7)):
+        for word in range(SMALL.vocabulary):
+            wanted = 0.9 if word == gold else 0.0 if word == PAD else 0.1 / (SMALL.vocabulary - 2)
+            if wanted:
+                total += wanted * (np.log(wanted) - float(log_probabilities[0, place, word]))
+    assert float(loop.loss(log_probabilities, expected)) == pytest.approx(total / 2, rel=1e-5)
+
+
+def test_dropout_is_where_torch_has_it_or_where_the_paper_has_it() -> None:
+    everywhere, residual = BASE3.model_config(), BASE3.residual_dropout_config()
+    assert {everywhere.dropout, everywhere.attention_dropout, everywhere.relu_dropout} == {BASE3.dropout}
+    assert (residual.dropout, residual.attention_dropout, residual.relu_dropout) == (BASE3.dropout, 0.0, 0.0)
+
+
+def test_batches_are_read_as_they_were_written(tmp_path: Path) -> None:
+    batches = [random_batch(2, 5, 50), padded([(3, 4), (6, 2)], 50)]
+    write_batches(tmp_path / "batches.npz", batches)
+    for read, written in zip(read_batches(tmp_path / "batches.npz"), batches, strict=True):
+        for name in ("source", "target", "expected"):
+            assert np.array_equal(getattr(read, name), getattr(written, name))
+
+
+def test_other_words_keep_lengths_and_stay_in_the_vocabulary() -> None:
+    batch = padded([(30, 40), (60, 20)], 50)
+    drawn = other_words(batch, 37_000, seed=1)
+    for before, after in ((batch.source, drawn.source), (batch.expected, drawn.expected)):
+        assert np.array_equal(before < FIRST, after < FIRST)
+        assert 50 < after.max() < 37_000
+    later = drawn.expected[:, 1:] != PAD
+    assert np.array_equal(drawn.target[:, 1:][later], drawn.expected[:, :-1][later])
+
+
+@given(
+    power=st.floats(-1, 3),
+    factor=st.floats(1e-6, 1e3),
+    sizes=st.lists(st.integers(1, 10**6), min_size=2, max_size=8, unique=True),
+)
+def test_the_exponent_of_a_power_law_is_found(power: float, factor: float, sizes: list[int]) -> None:
+    assert exponent(sizes, [factor * size**power for size in sizes]) == pytest.approx(power, abs=1e-4)
+
+
+def test_a_worker_trains_and_tells_its_memory(tmp_path: Path) -> None:
+    shape = replace(TINY, vocabulary=60_000, layers=1)
+    path = tmp_path / "batches.npz"
+    write_batches(path, [random_batch(2, 4, shape.vocabulary)] * 2)
+    with Runner(OURS, shape, path) as runner:
+        assert runner.train([0, 1]) > 0
+        held = runner.peak_memory()
+    embedding = 4 * shape.vocabulary * shape.d_model
+    assert held > 4 * embedding, "the weights, their gradients and Adam's two moments"
+    assert runner.process.poll() is not None
+
+
+def test_a_contender_that_dies_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "batches.npz"
+    write_batches(path, [random_batch(2, 4, SMALL.vocabulary)])
+    with Runner(OURS, SMALL, path) as runner, pytest.raises(ContenderError, match="failed: IndexError"):
+        runner.train([7])
+
+
+def test_the_worker_needs_neither_the_package_nor_what_it_needs() -> None:
+    blocked = "import sys; sys.modules.update(dict.fromkeys(['transduce', 'pydantic', 'matplotlib']))"
+    program = f"{blocked}; import benchmarks.worker, benchmarks.contenders.loop"
+    environment = {**os.environ, "PYTHONPATH": str(page.DOCS.parent)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def results() -> Results:
+    speeds = [
+        Speed(OURS, [200.0, 330.0, 420.0], 500 * 2**20),
+        Speed(OURS_RESIDUAL, [300.0, 330.0, 520.0], 400 * 2**20),
+        Speed(TORCH_NN, [100.0, 110.0, 105.0], 900 * 2**20),
+        Speed(MARIAN, reason="did not install: ERROR: no | matching distribution"),
+    ]
+    return Results(
+        training={"tiny 10k": Race(MACHINE, TINY, "Multi30k", 4, 1e7, 1e11, speeds)},
+        peers={"tiny 10k": [Speed("eole", [50.0, 52.5], beside=[90.0, 100.0, 110.0])]},
+        growth={"length": Growth(MACHINE, "an update", "tokens", [8, 16, 32], [[1.0, 1.1], [2.0, 2.0], [4.0, 4.4]])},
+        preparation={"doctor": Growth(MACHINE, "the doctor", "pairs", [100, 200], [[0.1], [0.2]])},
+        startup=Startup(MACHINE, "Multi30k", 29_000, [9.0, 11.0, 10.0], [2.0, 2.5, 3.0]),
+    )
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    write_results(tmp_path / "new" / "results.json", results())
+    assert read_results(tmp_path / "new" / "results.json") == results()
+
+
+def test_a_part_measured_again_replaces_what_has_its_name_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.json"
+    write_results(path, results())
+    answers = {"eole": peers.PeerSpeed("eole", [60.0], None), "joeynmt": "did not install: ERROR: no wheel"}
+    monkeypatch.setattr(peers, "measure", lambda name, shape, corpus, directory: answers[name])
+    monkeypatch.setattr("benchmarks.plan.race", lambda *_, **__: results().training["tiny 10k"])
+    measure([task for task in plan(["peers"], ROUNDS, full=False) if "tiny" in task.title], path)
+    expected = results()
+    ours = expected.training["tiny 10k"].speeds[0].rounds
+    expected.peers["tiny 10k"] = [
+        Speed("eole", [60.0], beside=[*ours, *ours]),
+        Speed("joeynmt", reason="did not install: ERROR: no wheel"),
+    ]
+    assert read_results(path) == expected
+
+
+def test_ratios_are_taken_round_by_round_and_by_way_of_ours_for_those_who_did_not_take_turns() -> None:
+    race = results().training["tiny 10k"]
+    assert race.ratios(race.speeds[0]) == [2.0, 3.0, 4.0]
+    assert race.ratios(race.speeds[2]) == [1.0, 1.0, 1.0]
+    assert race.ratios(Speed("eole", [50.0, 60.0], beside=[90.0, 100.0, 110.0])) == pytest.approx([1.5, 1.8])
+    assert race.ratios(Speed("eole", [52.5])) == [0.5]
+
+
+def test_the_page_shows_what_was_measured_and_keeps_what_was_written_by_hand(tmp_path: Path) -> None:
+    write_page(results(), tmp_path)
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    kept = (page.DOCS / "performance.md").read_text(encoding="utf-8").partition(BY_HAND)
+    assert kept[1]
+    assert text.endswith(kept[1] + kept[2])
+    assert "| tiny | 10,000 | transduce | 330 | 200 - 420 | 3.00 | 2.00 - 4.00 | 3% | 500 MB |" in text
+    assert "did not install: ERROR: no \\| matching distribution" in text
+    assert "a processor, 2 cores" in text
+    assert "| 10.0 s | 9.0 s - 11.0 s |" in text
+    for line in text.split("\n"):
+        if line.startswith("!["):
+            name = line.partition("](")[2].removesuffix(")")
+            assert (tmp_path / name).read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_same_numbers_give_the_same_page(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_page(results(), tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.*"))
+    assert len(files) == 4
+    assert all((tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes() for file in files)
+
+
+def test_parts_that_were_not_measured_have_no_section(tmp_path: Path) -> None:
+    write_page(Results(startup=results().startup), tmp_path)
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    assert "## The first update" in text
+    assert "## Training" not in text
+    assert "![" not in text.partition(BY_HAND)[0]
+
+
+@given(st.text())
+def test_the_last_line_of_an_error_is_one_line(text: str) -> None:
+    assert "\n" not in last_line(text)
+    assert last_line(text + "\nERROR: the reason\n\n") == "ERROR: the reason"

@@ -1,0 +1,113 @@
+"""Going on with a run: how far, from where in its log, and what it says when something is not as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command import transduce
+from test_training import Recorder, bundle_digest, new_loop, trainer
+from transduce import Trainer
+from transduce.config import TrainConfig
+from transduce.data.store import Store
+from transduce.errors import RunError
+from transduce.settings import read_toml
+from transduce.text import Symbols
+from transduce.train.resume import cut_back, differences, extended, stepped
+from transduce.train.state import State
+
+Letters = tuple[Store, Symbols]
+
+
+def test_a_finished_run_with_more_updates_is_the_longer_run(tmp_path: Path, small_corpus: Path) -> None:
+    trainer(tmp_path / "long", small_corpus, "train.steps=9").run()
+    run = tmp_path / "run"
+    trainer(run, small_corpus, "train.steps=5").run()
+    Trainer.resume(run, more=4).run()
+    assert bundle_digest(run) == bundle_digest(tmp_path / "long")
+    assert read_toml(run / "config.toml")["train"]["steps"] == 9
+    heard = Recorder()
+    Trainer.resume(run, listener=heard).run()
+    assert any("already at its end, step 9: --more N goes on" in note for note in heard.notes)
+    with pytest.raises(RunError, match="9 updates are done, 8 were asked for: --more N"):
+        Trainer.resume(run, steps=8).run()
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    steps = [event["step"] for event in events if event["event"] == "checkpoint"]
+    assert steps == [5, 9]
+
+
+@pytest.mark.parametrize(
+    ("budget", "state", "steps"),
+    [
+        ({"steps": 100}, State(step=100), 110),
+        ({"steps": 100}, State(step=40), 110),
+        ({"epochs": 3}, State(step=60, epoch=3), 70),
+        ({"epochs": 3}, State(step=25, epoch=1), 70),
+        ({"minutes": 2.0}, State(step=33), 43),
+        ({"steps": 100, "minutes": 2.0}, State(step=33), 43),
+        ({"patience": 6}, State(step=50), 60),
+        ({"steps": 100, "patience": 2}, State(step=50, without_improvement=2), 60),
+    ],
+)
+def test_more_updates_go_beyond_the_end_of_any_budget(budget: dict[str, float], state: State, steps: int) -> None:
+    train = TrainConfig.model_validate(budget)
+    longer = extended(train, state, 10, updates_per_epoch=20)
+    assert (longer.steps, longer.epochs, longer.minutes) == (steps, None, None)
+    assert longer.patience in (None, 6)
+
+
+def test_a_number_of_steps_may_be_raised_but_not_below_what_is_done() -> None:
+    train = TrainConfig(epochs=2)
+    assert stepped(train, State(step=7), 7, run=Path("run")) == TrainConfig(steps=7)
+    with pytest.raises(RunError, match="run: 7 updates are done, 6 were asked for"):
+        stepped(train, State(step=7), 6, run=Path("run"))
+
+
+def test_another_number_of_threads_is_told(tmp_path: Path, letters: Letters) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
+    state = loop.run()
+    assert differences(state, loop.workers) is None
+    assert differences(State(), loop.workers) is None
+    loop.workers.threads = 7
+    warning = differences(state, loop.workers)
+    assert warning is not None
+    assert warning.startswith("threads 1 -> 7: training goes on")
+
+
+def line(kind: str, **values: object) -> bytes:
+    return json.dumps({"event": kind, **values}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_a_log_is_cut_back_to_what_will_not_be_done_again(tmp_path: Path, due: bool) -> None:
+    log = tmp_path / "log.jsonl"
+    early = [line("note", message="x"), line("report", step=3), line("checkpoint", step=4)]
+    repeated = line("validation", step=4)
+    late = [line("report", step=5), line("skipped", step=6), b'{"event": "rep']
+    log.write_bytes(b"".join([*early, repeated, *late]))
+    cut_back(log, State(step=4), validation_due=due)
+    assert log.read_bytes() == b"".join(early if due else [*early, repeated])
+    before = log.stat().st_ino
+    cut_back(log, State(step=4), validation_due=due)
+    assert log.stat().st_ino == before
+    cut_back(tmp_path / "none", State(), validation_due=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--more", "5", "--out", "x"), "--more goes on with a run: name it by --resume RUN"),
+        (("--resume", "x", "--more", "5", "--steps", "9"), "with --more N or --steps N"),
+        (("--resume", "x", "--seed", "9"), "with --more N or --steps N"),
+        (("--resume", "x", "--more", "0"), "x: cannot go on for 0 updates: give a number from 1 on"),
+        (("--resume", "x", "--more", "5"), "x: no config.toml: not a run"),
+    ],
+)
+def test_mistakes_with_more_are_told_in_a_line(arguments: tuple[str, ...], told: str) -> None:
+    ran = transduce("train", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
