@@ -20,21 +20,18 @@ from transduce.settings import load_config
 from transduce.text.codec import PAD
 from transduce.train.feed import load
 from transduce.train.workers import batch_loss
+from trials import SMALL
 
-SMALL = [
-    "model.encoder_layers=1",
-    "model.decoder_layers=1",
+LARGER = [
     "model.d_model=32",
     "model.d_ff=64",
-    "model.num_heads=2",
-    "text.vocabulary=400",
     "train.batch_tokens=1000",
     "train.micro_batch_tokens=500",
     "train.warmup_steps=10",
+    "train.learning_rate=0.7",
     "train.steps=20",
     "train.validate_every=20",
     "train.save_every=20",
-    "train.threads=1",
 ]
 Run = Callable[..., Path]
 
@@ -48,7 +45,7 @@ def train(tmp_path: Path, phrasebook: Path) -> Run:
         files.append(f"data.{side}=['{tmp_path / name}']")
 
     def run(name: str, *settings: str) -> Path:
-        Trainer(tmp_path / name, preset="tiny", settings=[*files, *SMALL, *settings]).run()
+        Trainer(tmp_path / name, preset="tiny", settings=[*files, *SMALL, *LARGER, *settings]).run()
         return tmp_path / name
 
     return run
@@ -92,7 +89,7 @@ def test_compiling_is_asked_of_torch_once_and_for_all_shapes(train: Run, monkeyp
 
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of itself
 def test_a_compiled_model_has_the_same_loss_and_gradients() -> None:
-    config = load_config(preset="tiny", settings=SMALL).model
+    config = load_config(preset="tiny", settings=[*SMALL, *LARGER]).model
     plain = Transformer(config, 40, 40)
     compiled = deepcopy(plain)
     compiled.compile(dynamic=True, backend="eager")  # this backend needs no C++ compiler

@@ -31,6 +31,10 @@ def padding(batch: int, keys: int) -> Tensor:
     return (torch.arange(keys) <= torch.arange(batch)[:, None] % keys)[:, None, None, :]
 
 
+def all_of(shape: tuple[int, ...]) -> Tensor:
+    return torch.ones(shape[:4], dtype=torch.bool)
+
+
 def assert_same_values_and_gradients(ours: Tensor, theirs: Tensor, inputs: list[Tensor]) -> None:
     upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(7), dtype=ours.dtype)
     assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
@@ -42,22 +46,23 @@ def assert_same_values_and_gradients(ours: Tensor, theirs: Tensor, inputs: list[
 @given(sizes)
 def test_it_is_equation_1_and_so_is_its_gradient(shape: tuple[int, ...]) -> None:
     inputs = leaves(shape)
-    ours = attend(*inputs, None, scale=shape[4] ** -0.5)
+    ours = attend(*inputs, None, all_of(shape), scale=shape[4] ** -0.5, keep_scale=1.0)
     assert_same_values_and_gradients(ours, scaled_dot_product(*inputs), inputs)
 
 
 @given(sizes)
 def test_padded_keys_are_not_attended_to(shape: tuple[int, ...]) -> None:
     inputs, mask = leaves(shape), padding(shape[0], shape[3])
-    ours = attend(*inputs, mask, scale=shape[4] ** -0.5)
+    ours = attend(*inputs, mask, all_of(shape), scale=shape[4] ** -0.5, keep_scale=1.0)
     assert_same_values_and_gradients(ours, scaled_dot_product(*inputs, mask), inputs)
 
 
 @given(sizes)
 def test_a_causal_mask_serves_all_heads(shape: tuple[int, ...]) -> None:
-    inputs = leaves((*shape[:3], shape[2], *shape[4:]))
+    shape = (*shape[:3], shape[2], *shape[4:])
+    inputs = leaves(shape)
     mask = causal_mask(shape[2], shape[2], torch.device("cpu"))
-    ours = attend(*inputs, mask, scale=shape[4] ** -0.5)
+    ours = attend(*inputs, mask, all_of(shape), scale=shape[4] ** -0.5, keep_scale=1.0)
     assert_same_values_and_gradients(ours, scaled_dot_product(*inputs, mask), inputs)
 
 
@@ -65,7 +70,7 @@ def test_a_causal_mask_serves_all_heads(shape: tuple[int, ...]) -> None:
 def test_weights_go_through_the_dropout_mask(shape: tuple[int, ...]) -> None:
     inputs, mask = leaves(shape), padding(shape[0], shape[3])
     keep = torch.rand(shape[:4], generator=torch.Generator().manual_seed(1)) < 0.6
-    ours = attend(*inputs, mask, scale=0.5, keep=keep, keep_scale=1 / 0.6)
+    ours = attend(*inputs, mask, keep, scale=0.5, keep_scale=1 / 0.6)
     q, k, v = inputs
     weights = attention_weights(0.5 * q @ k.transpose(-2, -1), mask)
     assert_same_values_and_gradients(ours, weights * keep / 0.6 @ v, inputs)
@@ -74,29 +79,30 @@ def test_weights_go_through_the_dropout_mask(shape: tuple[int, ...]) -> None:
 def test_the_gradient_is_the_slope() -> None:
     inputs = leaves((2, 2, 3, 4, 2, 3))
     keep = torch.rand(2, 2, 3, 4, generator=torch.Generator().manual_seed(1)) < 0.6
-    assert torch.autograd.gradcheck(lambda *t: attend(*t, None, scale=0.7, keep=keep, keep_scale=1.5), inputs)
+    assert torch.autograd.gradcheck(lambda *t: attend(*t, None, keep, scale=0.7, keep_scale=1.5), inputs)
 
 
 def test_scores_of_any_size_give_finite_weights() -> None:
     inputs = leaves((1, 1, 3, 4, 2, 2))
-    out = attend(*(1e4 * t for t in inputs), None, scale=1.0)
+    out = attend(*(1e4 * t for t in inputs), None, all_of((1, 1, 3, 4)), scale=1.0, keep_scale=1.0)
     assert out.isfinite().all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
 
 
 def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
     inputs = leaves((1, 1, 2, 2, 2, 2))
-    (gradient,) = torch.autograd.grad((attend(*inputs, None, scale=1.0) ** 2).sum(), inputs[:1], create_graph=True)
+    attended = attend(*inputs, None, all_of((1, 1, 2, 2)), scale=1.0, keep_scale=1.0)
+    (gradient,) = torch.autograd.grad((attended**2).sum(), inputs[:1], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_training_on_a_cpu_attends_as_the_recorded_path_does(dropout: float) -> None:
+@pytest.mark.parametrize(("dropout", "way"), [(0.0, "ScaledDotProduct"), (0.3, "_Attention")])
+def test_training_on_a_cpu_attends_as_the_recorded_path_does(dropout: float, way: str) -> None:
     compatibility = Compatibility(ModelConfig(d_model=8, num_heads=2, attention_dropout=dropout))
     inputs, mask, noise = leaves((3, 2, 4, 4, 4, 4)), padding(3, 4), Noise(1, 2)
     fast = compatibility(*inputs, mask, noise=noise)
-    assert "Attention" in fast.grad_fn.name()
+    assert way in fast.grad_fn.name()
     assert_same_values_and_gradients(fast, compatibility(*inputs, mask, noise=noise, record=[]), inputs)
 
 

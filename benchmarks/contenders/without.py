@@ -39,13 +39,13 @@ def without_written_out_attention(shape: Shape) -> Ours:
         k: Tensor,
         v: Tensor,
         may_attend: Tensor | None,
+        keep: Tensor,
         *,
         scale: float,
-        keep: Tensor | None,
         keep_scale: float,
     ) -> Tensor:
         weights = attention_weights((q * scale) @ k.transpose(-2, -1), may_attend)
-        return weights @ v if keep is None else (weights * keep * keep_scale) @ v
+        return (weights * keep * keep_scale) @ v
 
     patch.object(attention, "attend", attend).start()
     return ours(shape)

@@ -156,6 +156,7 @@ def test_a_fault_at_every_step_of_a_save_leaves_the_old_or_the_new(saved: Path, 
         shutil.rmtree(checkpoints(saved)[-1])
         tried += found.total()
         kept = {name: number + found[name] for name, number in kept.items()}
+    assert kept["old"] + kept["new"] == tried > 0
     outcome = f"the old checkpoint {kept['old']} times, the new one {kept['new']} times, never neither"
     record(5, "fault at an fsync or rename", f"{tried}: a crash and an error at each", outcome)
 

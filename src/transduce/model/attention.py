@@ -18,8 +18,6 @@ from transduce.model.dropout import Dropout, Noise
 from transduce.model.window import windowed
 from transduce.model.written_out import attend
 
-SHORT = 256  # keys up to which attention written out learns faster on a CPU than torch's fused one
-
 
 def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, may_attend: Tensor | None = None) -> Tensor:
     """Equation 1: softmax(Q K^T / sqrt(d_k)) V."""
@@ -62,10 +60,10 @@ class Compatibility(nn.Module):
     ) -> Tensor:
         """BHTK, BHSK, BHSV -> BHTV."""
         if record is None and self.hidden is None:
-            keep = self.dropout.keep((*q.shape[:-1], k.size(-2)), noise) if q.device.type == "cpu" else None
-            if q.device.type == "cpu" and noise is not None and (keep is not None or k.size(-2) <= SHORT):
-                return attend(q, k, v, may_attend, scale=self.scale, keep=keep, keep_scale=self.dropout.scale)
             rate = 0.0 if noise is None else self.dropout.rate
+            keep = self.dropout.keep((*q.shape[:-1], k.size(-2)), noise) if q.device.type == "cpu" else None
+            if keep is not None:
+                return attend(q, k, v, may_attend, keep, scale=self.scale, keep_scale=self.dropout.scale)
             return F.scaled_dot_product_attention(q, k, v, may_attend, rate, scale=self.scale)
         weights = attention_weights(self.scores(q, k), may_attend)
         if record is not None:

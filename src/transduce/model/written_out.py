@@ -1,7 +1,7 @@
-"""Attention (equation 1) with its gradient written out, for a CPU.
+"""Attention (equation 1) with dropout on its weights and its gradient written out, for a CPU.
 
-A sentence is short, and torch's fused attention and softmax then spend most of their time on the way to the work
-(docs/performance.md). Here all heads of a batch go through a few large operations, in place where the gradient allows.
+torch's fused attention cannot be given a mask to drop by, and as separate operations attention remembers more than its
+gradient needs. Here the weights are made in place and remembered once.
 N batch x heads, T queries, S keys, K d_k, V d_v.
 """
 
@@ -22,13 +22,13 @@ def attend(
     k: Tensor,
     v: Tensor,
     may_attend: Tensor | None,
+    keep: Tensor,
     *,
     scale: float,
-    keep: Tensor | None = None,
-    keep_scale: float = 1.0,
+    keep_scale: float,
 ) -> Tensor:
-    """softmax(scale Q K^T) V: BHTK, BHSK, BHSV -> BHTV; with `keep` (BHTS), weights go through that dropout mask."""
-    attended: Tensor = _Attention.apply(q, k, v, may_attend, scale, keep, keep_scale)  # type: ignore[no-untyped-call]
+    """dropout(softmax(scale Q K^T)) V: BHTK, BHSK, BHSV -> BHTV; kept weights are those where `keep` (BHTS) is True."""
+    attended: Tensor = _Attention.apply(q, k, v, may_attend, keep, scale, keep_scale)  # type: ignore[no-untyped-call]
     return attended
 
 
@@ -41,8 +41,8 @@ class _Attention(torch.autograd.Function):
         k: Tensor,
         v: Tensor,
         may_attend: Tensor | None,
+        keep: Tensor,
         scale: float,
-        keep: Tensor | None,
         keep_scale: float,
     ) -> Tensor:
         heads = (q.size(0), q.size(1))
@@ -54,7 +54,7 @@ class _Attention(torch.autograd.Function):
             scores.unflatten(0, heads).add_(refusal)
         exponentials = scores.sub_(scores.amax(dim=-1, keepdim=True)).exp_()
         normaliser = _row_sums(exponentials).reciprocal_()
-        dropped = exponentials if keep is None else exponentials * _kept(keep, keep_scale, q.dtype)
+        dropped = _kept(keep, keep_scale, q.dtype).mul_(exponentials)
         attended = torch.bmm(dropped, v).mul_(normaliser)  # the weights are divided by their sum only here
         ctx.save_for_backward(q, k, v, exponentials, normaliser, keep)
         ctx.scale, ctx.keep_scale, ctx.heads = scale, keep_scale, heads
@@ -67,11 +67,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, exponentials, normaliser, keep = ctx.saved_tensors
         gradient = upstream[0].flatten(0, 1) * normaliser
-        weights_gradient, dropped = torch.bmm(gradient, v.transpose(1, 2)), exponentials
-        if keep is not None:
-            kept = _kept(keep, ctx.keep_scale, q.dtype)
-            weights_gradient, dropped = weights_gradient.mul_(kept), exponentials * kept
-        v_gradient = torch.bmm(dropped.transpose(1, 2), gradient)
+        kept = _kept(keep, ctx.keep_scale, q.dtype)
+        weights_gradient = torch.bmm(gradient, v.transpose(1, 2)).mul_(kept)
+        v_gradient = torch.bmm(kept.mul_(exponentials).transpose(1, 2), gradient)
         # softmax: weights * (their gradient - the mean of it under the weights)
         scores_gradient = weights_gradient.mul_(exponentials)
         mean = _row_sums(scores_gradient).mul_(normaliser)

@@ -15,7 +15,7 @@ from transduce.train.feed import updates
 from transduce.train.workers import Workers
 
 CALIBRATION_SECONDS = 4.0
-WARMUPS, SHORT_WARMUP = 5, 8  # a budget has room for so many; a shortened one is such a part of it
+WARMUPS = 4  # a budget has room for so many: a longer warm-up is shortened to such a part of it
 VALIDATIONS, CHECKPOINTS = 4, 20  # a budget has at least so many
 PATIENCE = 6
 
@@ -70,7 +70,7 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
         return train.model_copy(update={"patience": train.patience or PATIENCE, **chosen}), []
     changes: dict[str, float] = {}
     if updates < WARMUPS * train.warmup_steps:
-        shorter = changes["warmup_steps"] = max(1, updates // SHORT_WARMUP)
+        shorter = changes["warmup_steps"] = max(1, updates // WARMUPS)
         # the schedule's peak is warmup_steps^-0.5: a short warm-up must not raise it
         changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
     if updates < VALIDATIONS * train.validate_every:
