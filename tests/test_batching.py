@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_data import shared_lines
-from transduce.data import batching as module
-from transduce.data.batching import Batching, collate, in_turn, walks
-from transduce.data.batching import cut as cut_cells
+from transduce.data import layout as module
+from transduce.data.batching import Batching, collate, in_turn
+from transduce.data.layout import cut as cut_cells
+from transduce.data.layout import walks
 from transduce.data.phrasebook import phrases
 from transduce.data.store import Part, Store, write_store
 from transduce.text import Subwords, Symbols

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import torch
 
 from transduce.bundle import load_weights, read_weights, unique_weights, write_bundle
 from transduce.card import model_card
-from transduce.config import Config, SearchConfig, TrainConfig
+from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
 from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
+from transduce.data.pace import Notes, stage
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
-from transduce.decode.translator import Translator, go_on
 from transduce.errors import RunError, UserError
-from transduce.evaluate.bleu import bleu
-from transduce.evaluate.perplexity import perplexity
 from transduce.files import write_file
 from transduce.model import Transformer
 from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
-from transduce.train.announcement import DAY, describe_data, describe_model, too_long, until
+from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
 from transduce.train.average import average
 from transduce.train.calibration import Budget, calibrate, resolve
 from transduce.train.device import choose_device, where
 from transduce.train.largest import try_largest
 from transduce.train.lock import LOCK, locked
 from transduce.train.loop import Loop, make_optimizer
-from transduce.train.progress import Listener, Listeners, Sample, Validation, told
+from transduce.train.progress import Listener, Listeners, told
 from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
@@ -40,8 +38,7 @@ from transduce.train.sharding import ShardedWorkers, gather, shard
 from transduce.train.state import State, checkpoints, load_checkpoint, set_damaged_aside, to_average
 from transduce.train.workers import Workers
 from transduce.train.world import ALONE, World
-
-SAMPLES = 3
+from transduce.validation import validate
 
 
 def choose_preset(pairs: int) -> tuple[str, str]:
@@ -190,9 +187,9 @@ class Trainer:
             listener=self.listener,
             gather=lambda: gather(model, plain),
         )
-        if loop.finished():
+        if loop.finished:
             self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
-        with told(self.listener, self.out, self.config):
+        with told(self.listener, self.out, self.config), closing(workers):
             state = loop.run()
             return self._finish(plain or model, prepared, state) if self.world.first else self.out / "model"
 
@@ -267,7 +264,8 @@ class Trainer:
         config = load_config(preset=preset, path=path, settings=settings)
         corpus, valid = training_corpus(config.data), validation_corpus(config.data)
         self.listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
-        report = examine(corpus, valid=valid, data=config.data)
+        tick = stage(Notes(self.listener.note), "looking")
+        report = examine(corpus, valid=valid, data=config.data, tick=tick)
         for problem in report.problems:
             self.listener.warn(problem)
         if preset or (path and "preset" in read_toml(path)):
@@ -283,13 +281,13 @@ class Trainer:
         train, changes = resolve(self.config.train, budget, given=self._given)
         self.config = self.config.model_copy(update={"train": train})
         self._write_config()
-        self.listener.note(f"until {until(train, budget)}")
-        self.listener.note(f"model: {describe_model(self.config, model)}, on {where(workers)} in {train.precision}")
-        self.listener.note(f"data: {describe_data(prepared)}")
-        self.listener.note(
-            f"recipe: {train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout "
-            f"{self.config.model.dropout}, label smoothing {train.label_smoothing}, seed {train.seed}"
-        )
+        for line in (
+            f"until {until(train, budget)}",
+            f"model: {describe_model(self.config, model)}, on {where(workers)} in {train.precision}",
+            f"data: {describe_data(prepared)}",
+            f"recipe: {describe_recipe(self.config)}",
+        ):
+            self.listener.note(line)
         for change in changes:
             self.listener.warn(change)
         if budget.seconds is not None and budget.seconds > DAY:
@@ -332,22 +330,3 @@ def make_batching(train: TrainConfig, prepared: Prepared) -> Batching:
 
 def _names(given: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [str(name) for name in given]
-
-
-def validate(
-    model: Transformer, prepared: Prepared, search: SearchConfig, step: int, between: Callable[[], None] = go_on
-) -> Validation:
-    """Unsmoothed perplexity, and BLEU of greedily decoded text; `between` is called before each batch and may raise."""
-    start = time.monotonic()
-    greedy = search.model_copy(update={"beam": 1})
-    translator = Translator(model, prepared.source_codec, prepared.target_codec, greedy, between=between)
-    likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
-    texts = [translation.text for translation in translator.translate(prepared.valid_source)]
-    samples = zip(prepared.valid_source, prepared.valid_target, texts, strict=True)
-    return Validation(
-        step=step,
-        perplexity=perplexity(*likelihood),
-        bleu=bleu(texts, prepared.valid_target).value,
-        samples=tuple(Sample(*sample) for sample in list(samples)[:SAMPLES]),
-        seconds=time.monotonic() - start,
-    )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.cli.display import Display
 from transduce.errors import UserError
 from transduce.train.progress import Listener
+
+if TYPE_CHECKING:
+    from transduce.train.world import World
+    from transduce.trainer import Trainer
 
 
 def train(
@@ -68,28 +73,42 @@ def train(
     }
     settings = [f"{key}={_toml(value)}" for key, value in flags.items() if value is not None]
     others = len(settings) > (steps is not None) or preset or config or set_ or out
-    if resume is not None and (others or (steps is not None and more is not None)):
-        raise UserError("--resume takes its settings from the run: give it alone, or with --more N or --steps N")
-    if more is not None and resume is None:
-        raise UserError("--more goes on with a run: name it by --resume RUN")
-    if resume is None and out is None:
-        raise UserError("--out is missing: name a new directory for the run")
+    _refuse(resume is not None, out is not None, others=bool(others), steps=steps is not None, more=more is not None)
 
-    from transduce.train.world import joined, restarted
+    from transduce.train.world import restarted
     from transduce.trainer import Trainer
 
     if restarted():  # by torchrun: what the command asks for has begun
         more = None
         if out is not None and (out / "config.toml").is_file():
             resume = out
-    with joined() as world:
-        listener = display if world.first else Listener()
+
+    def make(listener: Listener, world: World) -> Trainer:
         if resume is not None:
-            trainer = Trainer.resume(resume, more=more, steps=steps, listener=listener, world=world)
-        else:
-            assert out is not None
-            everything = [*settings, *(set_ or [])]
-            trainer = Trainer(out, preset=preset, config=config, settings=everything, listener=listener, world=world)
+            return Trainer.resume(resume, more=more, steps=steps, listener=listener, world=world)
+        assert out is not None
+        everything = [*settings, *(set_ or [])]
+        return Trainer(out, preset=preset, config=config, settings=everything, listener=listener, world=world)
+
+    _run(make, display)
+
+
+def _refuse(resume: bool, out: bool, *, others: bool, steps: bool, more: bool) -> None:
+    """Options that do not go together, by which of them were given."""
+    if resume and (others or (steps and more)):
+        raise UserError("--resume takes its settings from the run: give it alone, or with --more N or --steps N")
+    if more and not resume:
+        raise UserError("--more goes on with a run: name it by --resume RUN")
+    if not resume and not out:
+        raise UserError("--out is missing: name a new directory for the run")
+
+
+def _run(make: Callable[[Listener, World], Trainer], display: Display) -> None:
+    """Train, alone or as one of the processes that torchrun started; the first of them speaks."""
+    from transduce.train.world import joined
+
+    with joined() as world:
+        trainer = make(display if world.first else Listener(), world)
         with display.live() if world.first else nullcontext():
             bundle = trainer.run()
         if world.first:

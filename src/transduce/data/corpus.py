@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -248,7 +249,7 @@ def _read_table(path: Path, columns: tuple[str, str]) -> Iterator[_Columns]:
 
 def _misaligned(source: Path, target: Path) -> CorpusError:
     """Both counts, and where the lines part: worth a second reading, as the user must find it otherwise."""
-    with LengthLog() as source_lengths, LengthLog() as target_lengths:
+    with closing(LengthLog()) as source_lengths, closing(LengthLog()) as target_lengths:
         for path, log in ((source, source_lengths), (target, target_lengths)):
             for block in read_blocks(path):
                 log.add([len(text) for text in block.texts])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_right
+from contextlib import closing
 from itertools import combinations, compress, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -57,7 +58,7 @@ def _examine(
     for name, corpus in named:
         examination = _Examination(name, corpus, data, PairHashes(directory / name))
         for file, batches in groupby(read_batches(corpus, tick), key=attrgetter("file")):
-            with LengthLog() as source, LengthLog() as target:
+            with closing(LengthLog()) as source, closing(LengthLog()) as target:
                 for batch in batches:
                     examination.add(batch, source, target)
                 if len(corpus.inputs[file]) == 2:  # where one line holds both sides, no shift is possible

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -55,15 +54,11 @@ class LengthLog:
     """The line lengths of one file, on disk: two bytes a line."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="transduce-lengths-")  # noqa: SIM115 - closed by __exit__
+        self._file = tempfile.TemporaryFile(prefix="transduce-lengths-")  # noqa: SIM115 - closed by close
         self._count = 0
 
-    def __enter__(self) -> LengthLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Give the disk its room back."""
         self._file.close()
 
     def __len__(self) -> int:

@@ -9,8 +9,8 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from io import BytesIO
-from types import TracebackType
 from typing import Final
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -78,7 +78,7 @@ class Subwords(Codec):
                 f"text.vocabulary = {vocabulary}: {len(SPECIALS)} specials, {BYTES} bytes and the space"
                 f" need {SMALLEST} ids: --vocabulary {SMALLEST} or more"
             )
-        with _Sample(seed=seed, size=sample_lines) as sample:
+        with closing(_Sample(seed=seed, size=sample_lines)) as sample:
             for line in lines:
                 sample.offer(normalize(line, steps))
             if not len(sample):
@@ -163,16 +163,12 @@ class _Sample:
         self.lines = self.usable = self.empty = self.too_long = 0
         self._size = size
         self._random = random.Random(seed)
-        self._file = tempfile.TemporaryFile(prefix="transduce-sample-")  # noqa: SIM115 - closed by __exit__
+        self._file = tempfile.TemporaryFile(prefix="transduce-sample-")  # noqa: SIM115 - closed by close
         self._end = 0
         self._starts, self._sizes = array("q"), array("q")
 
-    def __enter__(self) -> _Sample:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Give the disk its room back."""
         self._file.close()
 
     def __len__(self) -> int:

@@ -59,3 +59,12 @@ def describe_data(prepared: Prepared) -> str:
         f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), "
         f"{len(prepared.valid_source):,} for validation, vocabulary {vocabulary}"
     )
+
+
+def describe_recipe(config: Config) -> str:
+    """How it is trained, by the names of section 5."""
+    train = config.train
+    return (
+        f"{train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout {config.model.dropout}, "
+        f"label smoothing {train.label_smoothing}, seed {train.seed}"
+    )

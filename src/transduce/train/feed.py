@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.data.batching import Batch, Batching, Indices, collate
+from transduce.data.batching import Batch, Batching, collate
+from transduce.data.layout import Indices
 from transduce.data.store import Store
 from transduce.train.world import ALONE, World
 

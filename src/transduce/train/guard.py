@@ -13,7 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Adam
 
 from transduce.config import TrainConfig
-from transduce.data.batching import Indices
+from transduce.data.layout import Indices
 from transduce.model import Transformer
 from transduce.train.loss import Loss
 from transduce.train.sharding import norms_of

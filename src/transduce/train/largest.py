@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from transduce.config import Config
-from transduce.data.batching import Batching, Indices
+from transduce.data.batching import Batching
+from transduce.data.layout import Indices
 from transduce.data.store import Store
 from transduce.errors import RunError
 from transduce.train.feed import share

@@ -6,7 +6,6 @@ Several processes run it in step, each with its own sentences: what a clock, a s
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -20,6 +19,7 @@ from transduce.data.batching import Batching
 from transduce.data.store import Store
 from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
+from transduce.train.ending import finished, out_of_time, share
 from transduce.train.feed import Update, ahead, updates
 from transduce.train.guard import Guard, Verdict
 from transduce.train.progress import Listener, Report, Validation
@@ -82,7 +82,7 @@ class Loop:
         self.tally = Tally.empty()
         self.left_out: Verdict | None = None
         self.started = self.reported = time.monotonic() - state.seconds
-        self.time_up = self.out_of_time()
+        self.time_up = out_of_time(config.train, state.seconds)
 
     def run(self) -> State:
         """Train until the budget is spent; on a signal, save and raise Interrupted."""
@@ -114,12 +114,22 @@ class Loop:
     def goes_on(self) -> bool:
         """Whether there is another update; all ranks have the same answer."""
         self.agree()
-        return not self.finished()
+        return not self.finished
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget or the patience is used up, as of the last agreement."""
+        return self.time_up or finished(self.config.train, self.state)
+
+    @property
+    def seconds(self) -> float:
+        """That the run has taken, by this process's clock."""
+        return time.monotonic() - self.started
 
     def agree(self) -> None:
         """Let all ranks do what a clock or a signal says to one of them: report, end, or raise Stopped."""
         due = time.monotonic() - self.reported >= REPORT_SECONDS
-        clocks = [self.world.first and due, self.world.first and self.out_of_time()]
+        clocks = [self.world.first and due, self.world.first and out_of_time(self.config.train, self.seconds)]
         report, time_up, signal = self.world.highest([*clocks, self.signals.number or 0])
         self.time_up = bool(time_up)
         if report:
@@ -252,7 +262,7 @@ class Loop:
         self.judge()
         self.state = replace(
             self.state,
-            seconds=time.monotonic() - self.started,
+            seconds=self.seconds,
             loss_scale=self.guard.loss_scale,
             threads=self.workers.threads,
             workers=self.workers.count,
@@ -264,19 +274,10 @@ class Loop:
         numbers = Numbers.of(self.model, self.optimizer, self.world)
         if not self.world.first:
             return
-        self.refuse_bad_numbers(numbers)
+        numbers.refuse_bad(self.checkpoints, self.state.step)
         path = write_checkpoint(self.checkpoints, numbers, self.state)
         self.listener.saved(path, self.state.step)
         prune(self.checkpoints, self.config.train)
-
-    def refuse_bad_numbers(self, numbers: Numbers) -> None:
-        """A model with a NaN or infinity in it is never saved: the last good checkpoint must stay the newest."""
-        for name, tensor in (*numbers.weights.items(), *numbers.moments.items()):
-            if not bool(tensor.isfinite().all()):
-                raise RunError(
-                    f"{self.checkpoints}: step {self.state.step:,}: {name} is not finite: lower train.learning_rate or "
-                    "lengthen train.warmup_steps, and start again with another --out"
-                )
 
     def report(self) -> None:
         """Tell the listener how training went since the last report."""
@@ -284,21 +285,21 @@ class Loop:
             return
         now = time.monotonic()
         self.judge()
-        tally, learned = self.tally, max(1, int(self.tally.learned))
-        share = self.share()
-        seconds = now - self.started
+        spent = share(
+            self.config.train, self.state, seconds=self.seconds, updates_per_epoch=self.batching.updates_per_epoch
+        )
         self.listener.report(
             Report(
                 step=self.state.step,
                 epoch=self.state.epoch,
-                loss=tally.smoothed.item() / learned,
-                perplexity=math.exp(min(tally.nll.item() / learned, 700.0)),
-                accuracy=tally.correct.item() / learned,
+                loss=self.tally.loss,
+                perplexity=self.tally.perplexity,
+                accuracy=self.tally.accuracy,
                 learning_rate=self.learning_rate(self.state.step),
-                tokens_per_second=tally.tokens / (now - self.reported),
-                seconds=seconds,
-                remaining=seconds * (1 - share) / share if share else None,
-                share=share,
+                tokens_per_second=self.tally.tokens / (now - self.reported),
+                seconds=self.seconds,
+                remaining=self.seconds * (1 - spent) / spent if spent else None,
+                share=spent,
                 gradient_norm=self.gradient_norm(),
             )
         )
@@ -318,30 +319,3 @@ class Loop:
             warmup_steps=train.warmup_steps,
             factor=train.learning_rate * 0.5**self.state.rollbacks,
         )
-
-    def share(self) -> float | None:
-        """How much of the budget is spent, 0 to 1; None when only patience ends the run."""
-        train, state = self.config.train, self.state
-        shares = []
-        if train.steps is not None:
-            shares.append(state.step / train.steps)
-        if train.epochs is not None:
-            shares.append((state.epoch + state.update / self.batching.updates_per_epoch) / train.epochs)
-        if train.minutes is not None:
-            shares.append((time.monotonic() - self.started) / 60 / train.minutes)
-        return min(1.0, max(shares)) if shares else None
-
-    def finished(self) -> bool:
-        """Whether the budget or the patience is used up."""
-        train, state = self.config.train, self.state
-        return (
-            (train.steps is not None and state.step >= train.steps)
-            or (train.epochs is not None and state.epoch >= train.epochs)
-            or self.time_up
-            or (train.patience is not None and state.without_improvement >= train.patience)
-        )
-
-    def out_of_time(self) -> bool:
-        """Whether this process's clock says that the budget in minutes is spent."""
-        minutes = self.config.train.minutes
-        return minutes is not None and time.monotonic() - self.started >= minutes * 60

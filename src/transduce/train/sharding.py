@@ -17,7 +17,7 @@ from transduce.config import TrainConfig
 from transduce.model import Transformer
 from transduce.train.feed import LoadedBatch
 from transduce.train.loss import Loss
-from transduce.train.workers import Workers, as_it_is, go_on, total
+from transduce.train.workers import Workers, total
 from transduce.train.world import World
 
 if TYPE_CHECKING:
@@ -98,24 +98,21 @@ class ShardedWorkers(Workers):
         super().__init__(model, train, world)
         self.count = 1
 
-    def backward(
+    def _differentiate(
         self,
         batches: Sequence[LoadedBatch],
         step: int,
-        *,
-        others: int = 0,
-        scale: Callable[[Tensor], Tensor] = as_it_is,
-        check: Callable[[], None] = go_on,
+        objective: Callable[[Tensor], Tensor],
+        check: Callable[[], None],
     ) -> Loss:
-        """As that of Workers; all ranks must have as many batches."""
-        tokens = others + sum(batch.tokens for batch in batches)
+        """All ranks must have as many batches."""
         self.model.zero_grad(set_to_none=True)
         losses = []
         with self.world.watched():
             for number, batch in enumerate(batches):
                 check()
                 loss = self.loss(batch, step, number)
-                torch.autograd.backward(scale(loss.smoothed / tokens))
+                torch.autograd.backward(objective(loss.smoothed))
                 losses.append(loss)
         return total(losses)
 

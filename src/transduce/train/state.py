@@ -25,7 +25,7 @@ from transduce.bundle import (
     write_manifest,
 )
 from transduce.config import TrainConfig
-from transduce.errors import BundleError
+from transduce.errors import BundleError, RunError
 from transduce.files import write_directory, write_file, write_json
 from transduce.model import Transformer
 from transduce.train.sharding import as_part, gathered
@@ -98,6 +98,15 @@ class Numbers:
             for key, value in optimizer.state[parameter].items()
         }
         return cls(gathered(unique_weights(model), world), gathered(moments, world))
+
+    def refuse_bad(self, directory: Path, step: int) -> None:
+        """A model with a NaN or infinity in it is never saved: the last good checkpoint must stay the newest."""
+        for name, tensor in (*self.weights.items(), *self.moments.items()):
+            if not bool(tensor.isfinite().all()):
+                raise RunError(
+                    f"{directory}: step {step:,}: {name} is not finite: lower train.learning_rate or lengthen "
+                    "train.warmup_steps, and start again with another --out"
+                )
 
 
 def save_checkpoint(directory: Path, model: Transformer, optimizer: Adam, state: State) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -35,3 +36,21 @@ class Tally:
         self.learned = self.learned + tokens * made
         self.tokens += tokens
         self.updates += 1
+
+    @property
+    def loss(self) -> float:
+        """Smoothed, a token."""
+        return self._mean(self.smoothed)
+
+    @property
+    def perplexity(self) -> float:
+        """Unsmoothed; an overflow is cut off."""
+        return math.exp(min(self._mean(self.nll), 700.0))
+
+    @property
+    def accuracy(self) -> float:
+        """The share of tokens that were thought likeliest."""
+        return self._mean(self.correct)
+
+    def _mean(self, total: Tensor) -> float:
+        return total.item() / max(1, int(self.learned))

@@ -66,15 +66,24 @@ class Workers:
     ) -> Loss:
         """Set every `grad` to the gradient of the mean loss of all target tokens; returns the losses' sums.
 
-        Other processes may have `others` more of these tokens: then it is this one's part of the gradient.
-        Worker i takes batches i, i + count, ...; sums have a fixed order, whoever is done first. Before each batch
-        `check` may raise: then no `grad` is changed. What is differentiated is `scale` of the loss.
+        Other processes may have `others` more of these tokens: then it is this one's part of the gradient. Before each
+        batch `check` may raise: then no `grad` is changed. What is differentiated is `scale` of the loss.
         """
+        tokens = others + sum(batch.tokens for batch in batches)
+        return self._differentiate(batches, step, lambda loss: scale(loss / tokens), check)
+
+    def _differentiate(
+        self,
+        batches: Sequence[LoadedBatch],
+        step: int,
+        objective: Callable[[Tensor], Tensor],
+        check: Callable[[], None],
+    ) -> Loss:
+        """Worker i takes batches i, i + count, ...; sums have a fixed order, whoever is done first."""
 
         def work(worker: int) -> tuple[Loss, list[Tensor]]:
-            return self._work(batches, step, worker, lambda loss: scale(loss / tokens), check)
+            return self._work(batches, step, worker, objective, check)
 
-        tokens = others + sum(batch.tokens for batch in batches)
         workers = range(min(self.count, len(batches)))
         with self._threads_shared_out():
             found = [work(0)] if len(workers) == 1 else list(self.pool.map(work, workers))
