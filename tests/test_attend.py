@@ -7,6 +7,7 @@ import torch
 
 from transduce import Translator
 from transduce.config import ModelConfig
+from transduce.decode.torch_engine import TorchEngine
 from transduce.explain.attend import attend
 from transduce.model import Transformer
 from transduce.text import Symbols
@@ -37,4 +38,4 @@ def test_symbols_stand_for_themselves() -> None:
     torch.manual_seed(0)
     shape = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2)
     model = Transformer(shape, codec.size, codec.size).requires_grad_(False)
-    assert attend(Translator(model, codec, codec), "B AH T").encoder.keys == ["B", "AH", "T", "</s>"]
+    assert attend(Translator(TorchEngine(model), codec, codec), "B AH T").encoder.keys == ["B", "AH", "T", "</s>"]

@@ -12,6 +12,7 @@ import pytest
 from test_training import Recorder, new_loop
 from transduce.bundle import read_weights
 from transduce.data.store import Store
+from transduce.decode.torch_engine import TorchEngine
 from transduce.decode.translator import Translator
 from transduce.errors import Interrupted
 from transduce.model import Transformer
@@ -175,7 +176,7 @@ def test_a_translator_asks_between_batches_whether_to_go_on(work: str) -> None:
             raise Stopped
 
     model = Transformer(narrow(config.model), codec.size, codec.size)
-    translator = Translator(model, codec, codec, config.search, between=stop_at_the_third)
+    translator = Translator(TorchEngine(model), codec, codec, config.search, between=stop_at_the_third)
     lines = ["a b c a b c"] * 5
     with pytest.raises(Stopped):
         translator.translate(lines) if work == "translate" else translator.likelihood(lines, lines)

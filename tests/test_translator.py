@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from short_phrases import short_phrases
 from transduce import Translator
+from transduce.decode.engine import batches
 from transduce.decode.splitting import split_long
-from transduce.decode.translator import batches
 from transduce.evaluate.bleu import bleu
 
 
@@ -33,7 +33,7 @@ def test_it_has_learned_to_translate(translator: Translator) -> None:
 def test_a_batch_does_not_change_a_sentence(translator: Translator, sources: list[str], beam: int) -> None:
     together = translator.translate(sources, beam=beam)
     search = translator.search.model_copy(update={"batch_tokens": 1})  # each sentence alone
-    alone = Translator(translator.model, translator.source_codec, translator.target_codec, search)
+    alone = Translator(translator.engine, translator.source_codec, translator.target_codec, search)
     apart = alone.translate(sources, beam=beam)
     same = sum(a.text == b.text for a, b in zip(together, apart, strict=True))
     assert same >= 0.999 * len(sources)

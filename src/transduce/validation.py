@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from transduce.config import SearchConfig
 from transduce.data.preparation import Prepared
-from transduce.decode.translator import Translator, go_on
+from transduce.decode.engine import go_on
+from transduce.decode.torch_engine import TorchEngine
+from transduce.decode.translator import Translator
 from transduce.evaluate.bleu import bleu
 from transduce.evaluate.perplexity import perplexity
 from transduce.model import Transformer
@@ -22,7 +24,7 @@ def validate(
     """Unsmoothed perplexity, and BLEU of greedily decoded text; `between` is called before each batch and may raise."""
     start = time.monotonic()
     greedy = search.model_copy(update={"beam": 1})
-    translator = Translator(model, prepared.source_codec, prepared.target_codec, greedy, between=between)
+    translator = Translator(TorchEngine(model), prepared.source_codec, prepared.target_codec, greedy, between=between)
     likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
     texts = [translation.text for translation in translator.translate(prepared.valid_source)]
     samples = zip(prepared.valid_source, prepared.valid_target, texts, strict=True)

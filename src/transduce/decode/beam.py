@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from transduce.decode.hypothesis import Hypothesis, length_limits, length_penalty, log_probabilities
+from transduce.decode.hypothesis import Hypothesis, length_penalty
+from transduce.decode.limits import length_limits, log_probabilities
 from transduce.model import Cache, Transformer
 from transduce.text.codec import BOS, EOS
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from transduce.decode.hypothesis import Hypothesis, length_limits, log_probabilities
+from transduce.decode.hypothesis import Hypothesis
+from transduce.decode.limits import length_limits, log_probabilities
 from transduce.model import Transformer
 from transduce.text.codec import BOS, EOS
 

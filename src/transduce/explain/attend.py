@@ -35,10 +35,10 @@ def attend(translator: Translator, text: str) -> Attended:
     """Translate a sentence, then run the model once more over both sides with a record."""
     import torch
 
-    from transduce.decode.translator import find, pad, shift_right
+    from transduce.decode.torch_engine import find, pad, shift_right
     from transduce.model import AttentionRecord
 
-    model = translator.model
+    model = translator.reference.model
     source = pad([translator.source_codec.encode(text)])
     best = find(model, source, translator.search)[0][0]
     expected = pad([best.ids])

@@ -1,0 +1,1 @@
+"""A bundle in the formats of others, and theirs as a bundle."""
