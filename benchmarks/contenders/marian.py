@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from transformers import MarianConfig, MarianMTModel  # type: ignore[import-not-found]
+from transformers import MarianConfig, MarianMTModel
 
 from benchmarks.batches import BOS, EOS, PAD
 from benchmarks.contenders.loop import PlainLoop
