@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.contenders import OURS_RESIDUAL
 from benchmarks.pictures import PICTURES
-from benchmarks.results import Growth, Race, Results, Shares, Speed, Startup
+from benchmarks.results import Growth, Race, Ranks, Results, Shares, Speed, Startup
 
 DOCS = Path(__file__).parent.parent / "docs"
 BY_HAND = "## Where the speed comes from"
@@ -70,6 +70,13 @@ tries some seconds of updates to tell how long it will take; a resumed one has a
 """
 
 
+RANKS = """## From one process to two
+
+`torchrun --nproc-per-node K -m transduce train`, preset tiny on {text}, one thread a process, half a minute of training
+each, medians of {rounds} rounds in which they take turns. An update has the same tokens however many share it.
+"""
+
+
 def write_page(results: Results, docs: Path) -> None:
     """Write performance.md and its pictures to a directory."""
     (docs / "images").mkdir(parents=True, exist_ok=True)
@@ -92,6 +99,7 @@ def sections(results: Results, images: Iterable[tuple[str, str]]) -> list[str]:
         "shares": shares(list(results.shares.values())),
         "growth": growth(results),
         "startup": startup(results.startup),
+        "ranks": ranks(results.ranks),
     }
     shown = {name: [image for section, image in images if section == name] for name in found}
     return [head(results), *(part for name, text in found.items() if text for part in (text, *shown[name]))]
@@ -255,6 +263,24 @@ def startup(found: Startup | None) -> str:
     ]
     text = STARTUP.format(pairs=found.pairs, text=found.text, rounds=len(found.fresh))
     return text + "\n" + table(["", "to the first update", "range"], rows, numbers=(1,))
+
+
+def ranks(found: Ranks | None) -> str:
+    """Tokens a second by the number of processes."""
+    if found is None:
+        return ""
+    most = max(found.speeds)
+    rows = [
+        [
+            f"{size}",
+            f"{statistics.median(speeds):,.0f}",
+            spread(speeds, "{:,.0f}"),
+            f"{statistics.median(found.gains):.2f} ({spread(found.gains, '{:.2f}')})" if size == most else "1.00",
+        ]
+        for size, speeds in sorted(found.speeds.items())
+    ]
+    text = RANKS.format(text=found.text, rounds=len(found.gains))
+    return wrapped(text) + "\n" + table(["processes", "target tokens/s", "range", "gain"], rows, numbers=(0, 1, 3))
 
 
 def wrapped(text: str) -> str:

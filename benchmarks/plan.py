@@ -14,6 +14,7 @@ from benchmarks.contenders import CONTENDERS, LEVERS, OURS, TORCH_NN
 from benchmarks.corpus import text, workload
 from benchmarks.growth import growth_with_batch, growth_with_length, preparation
 from benchmarks.race import race
+from benchmarks.ranks import ranks
 from benchmarks.recipes import RECIPES
 from benchmarks.results import Results, Speed
 from benchmarks.shapes import BASE, BASE3, TINY, Shape
@@ -29,6 +30,7 @@ ROUNDS = {
     "growth": 5,
     "preparation": 3,
     "startup": 3,
+    "ranks": 3,
 }
 FULL_ROUNDS = {
     "training": 15,
@@ -39,6 +41,7 @@ FULL_ROUNDS = {
     "growth": 9,
     "preparation": 5,
     "startup": 5,
+    "ranks": 5,
 }
 EVERYONE, THE_TWO = tuple(CONTENDERS), (OURS, TORCH_NN)
 
@@ -193,6 +196,15 @@ def startups(rounds: int) -> list[Task]:
     return [Task("starting and resuming", rounds * 18.0, run)]
 
 
+def scalings(rounds: int) -> list[Task]:
+    """From one process to two."""
+
+    def run(results: Results) -> None:
+        results.ranks = ranks(text(), rounds)
+
+    return [Task("from one process to two", rounds * 110.0, run)]
+
+
 def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Task]:
     """The tasks of some parts, in the order in which the page shows them."""
     tasks = {
@@ -204,5 +216,6 @@ def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Ta
         "growth": growths(rounds["growth"]),
         "preparation": preparations(rounds["preparation"]),
         "startup": startups(rounds["startup"]),
+        "ranks": scalings(rounds["ranks"]),
     }
     return [task for part in tasks if part in parts for task in tasks[part]]

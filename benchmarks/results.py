@@ -111,6 +111,21 @@ class Startup:
 
 
 @dataclass(frozen=True)
+class Ranks:
+    """Target tokens a second by the number of processes, of one thread each; one number a round."""
+
+    machine: Machine
+    text: str
+    speeds: dict[int, list[float]]
+
+    @property
+    def gains(self) -> list[float]:
+        """How many times as fast the most processes are as one, round by round."""
+        most = max(self.speeds)
+        return [many / one for many, one in zip(self.speeds[most], self.speeds[1], strict=True)]
+
+
+@dataclass(frozen=True)
 class Shares:
     """What part of an update's time each kind of work takes."""
 
@@ -129,6 +144,7 @@ class Results:
     growth: dict[str, Growth] = field(default_factory=dict)
     preparation: dict[str, Growth] = field(default_factory=dict)
     startup: Startup | None = None
+    ranks: Ranks | None = None
     levers: Race | None = None
     """Ours, and ours without one of its fast ways."""
     company: Race | None = None

@@ -25,7 +25,18 @@ from benchmarks.flops import flops_per_token, training_flops
 from benchmarks.page import BY_HAND, write_page
 from benchmarks.plan import ROUNDS, plan
 from benchmarks.race import ContenderError, Runner
-from benchmarks.results import Growth, Machine, Race, Results, Speed, Startup, exponent, read_results, write_results
+from benchmarks.results import (
+    Growth,
+    Machine,
+    Race,
+    Ranks,
+    Results,
+    Speed,
+    Startup,
+    exponent,
+    read_results,
+    write_results,
+)
 from benchmarks.shapes import BASE3, TINY, Shape
 
 SMALL = Shape("small", layers=2, d_model=32, d_ff=64, num_heads=4, dropout=0.1, vocabulary=120)
@@ -175,6 +186,7 @@ def results() -> Results:
         peers={"tiny 10k": [Speed("eole", [50.0, 52.5], beside=[90.0, 100.0, 110.0])]},
         growth={"length": Growth(MACHINE, "an update", "tokens", [8, 16, 32], [[1.0, 1.1], [2.0, 2.0], [4.0, 4.4]])},
         preparation={"doctor": Growth(MACHINE, "the doctor", "pairs", [100, 200], [[0.1], [0.2]])},
+        ranks=Ranks(MACHINE, "Multi30k", {1: [100.0, 110.0], 2: [150.0, 220.0]}),
         startup=Startup(MACHINE, "Multi30k", 29_000, [9.0, 11.0, 10.0], [2.0, 2.5, 3.0]),
     )
 
@@ -220,6 +232,7 @@ def test_the_page_shows_what_was_measured_and_keeps_what_was_written_by_hand(tmp
     assert "did not install: ERROR: no \\| matching distribution" in text
     assert "a processor, 2 cores" in text
     assert "| 10.0 s | 9.0 s - 11.0 s |" in text
+    assert "| 2 | 185 | 150 - 220 | 1.75 (1.50 - 2.00) |" in text
     for line in text.split("\n"):
         if line.startswith("!["):
             name = line.partition("](")[2].removesuffix(")")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.display import Display
-from transduce.errors import UserError
+from transduce.errors import Interrupted, UserError
 from transduce.train.progress import Listener
 
 if TYPE_CHECKING:
@@ -110,7 +110,12 @@ def _run(make: Callable[[Listener, World], Trainer], display: Display) -> None:
     with joined() as world:
         trainer = make(display if world.first else Listener(), world)
         with display.live() if world.first else nullcontext():
-            bundle = trainer.run()
+            try:
+                bundle = trainer.run()
+            except Interrupted as interruption:
+                if world.first:
+                    raise
+                raise SystemExit(interruption.exit_code) from None
         if world.first:
             typer.echo(bundle)
 
