@@ -14,16 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from command import ENVIRONMENT, command
 from garbage import read_garbage, write_garbage
 from short_phrases import short_phrases
 from test_files import Crash
+from test_translate_files import lines_kept
 from test_world import ended, process_of, torchrun, train, until
-from transduce import Trainer
-from transduce.bundle import load_model, open_bundle
+from transduce import Trainer, Translator
+from transduce.bundle import load_model, open_bundle, unique_weights, write_bundle
+from transduce.decode.hypothesis import Request
+from transduce.decode.job import record_of
 from transduce.errors import Interrupted, UserError
 from transduce.files import write_directory, write_file
+from transduce.text.codec import EOS
 from transduce.train.state import checkpoints, read_state
 from transduce.verify.batches import check_batches
 from transduce.verify.resume import check_resume, ending
@@ -262,6 +267,74 @@ def test_a_million_lines_with_garbage_are_read_in_little_memory(tmp_path: Path, 
     unusable = sum(found["dropped"].values())
     outcome = f"{unusable:,} left out for {len(wrong)} reasons, none misaligned; {megabytes:.0f} MB above import"
     record(12, "garbage in a corpus", f"{lines:,} lines, 1 % garbage", outcome)
+
+
+def test_a_translation_killed_again_and_again_ends_with_the_same_bytes(
+    bundle: Path, tmp_path: Path, times: Times, record: Record
+) -> None:
+    lines, wanted, generator = times(100_000), times(20), random.Random(0)
+    sources = [phrase.source for phrase in short_phrases("test", 20_000)]
+    text = "".join(f"{sources[number % len(sources)]}\n" for number in range(lines))
+    (tmp_path / "in").write_text(text, encoding="utf-8", newline="\n")
+    greedy, output = command("--quiet", "translate", bundle, tmp_path / "in", "--beam", "1", "-o"), tmp_path / "broken"
+    start = time.monotonic()
+    subprocess.run([*greedy, str(tmp_path / "whole")], env=ENVIRONMENT, check=True)
+    took, kills = time.monotonic() - start, 0
+    while kills < wanted and not output.exists():
+        before = lines_kept(output)
+        with subprocess.Popen([*greedy, str(output)], env=ENVIRONMENT) as process:
+            time.sleep(generator.uniform(0, min(0.8 * took, 2 * took / wanted)))
+            process.kill()
+        kills += process.returncode == -signal.SIGKILL
+        assert lines_kept(output) >= before or output.exists()
+    if not output.exists() or record_of(output).exists():
+        subprocess.run([*greedy, str(output)], env=ENVIRONMENT, check=True)
+    assert kills
+    assert output.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "whole", "broken"}
+    tried = f"{lines:,} lines, {kills} kills at random instants"
+    record(15, "`kill -9` while translating a file", tried, "the same command went on; the bytes of an unbroken work")
+
+
+def test_a_model_that_never_ends_stops_at_its_limit(
+    small_run: Path, tmp_path: Path, times: Times, record: Record
+) -> None:
+    never = tmp_path / "never"
+    write_endless(small_run, never)
+    sources = [phrase.source for phrase in short_phrases("test", 4 * times(1000))][: times(1000)]
+    (tmp_path / "in").write_text("".join(source + "\n" for source in sources), encoding="utf-8", newline="\n")
+    for beam in ("1", "4"):
+        output = tmp_path / f"out{beam}"
+        done = subprocess.run(
+            command("translate", never, tmp_path / "in", "--beam", beam, "-o", output), env=ENVIRONMENT, check=False
+        )
+        assert done.returncode == 0
+        assert output.read_bytes().count(b"\n") == len(sources)
+        translator = Translator.load(never)
+        search = translator.search.model_copy(update={"beam": int(beam)})
+        requests = [Request(tuple(ids)) for ids in translator.source_codec.encode_many(sources)]
+        for request, hypotheses in zip(requests, translator.reference.search(requests, search), strict=True):
+            assert {len(each.ids) for each in hypotheses} == {len(request.source) + search.extra_length}
+    tried = f"{len(sources):,} sentences, greedy and with a beam of 4"
+    found = f"each output has its input's tokens and {search.extra_length} more, its limit; exit code 0"
+    record(16, "a model that never ends", tried, found)
+
+
+def write_endless(run: Path, path: Path) -> None:
+    """A run's model as a bundle in which the end token is less probable than any other, always."""
+    opened = open_bundle(run)
+    bias = torch.zeros(opened.target_codec.size)
+    bias[EOS] = -10_000
+    model = opened.config.model.model_copy(update={"output_bias": True})
+    write_bundle(
+        path,
+        config=opened.config.model_copy(update={"model": model}),
+        source_codec=opened.source_codec,
+        target_codec=opened.target_codec,
+        languages=(opened.source_lang, opened.target_lang),
+        weights={**unique_weights(load_model(opened)), "projection.bias": bias},
+        card="",
+    )
 
 
 def test_sentences_do_not_depend_on_their_batches(bundle: Path, times: Times, record: Record) -> None:

@@ -2,75 +2,200 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from transduce.cli.display import Display
+from transduce.decode.columns import Format, Layout, Row, format_of, layout
 from transduce.errors import UserError
+from transduce.version import __version__
+
+if TYPE_CHECKING:
+    from transduce.decode.job import Work
+    from transduce.decode.translator import Translator
 
 REPLACED = "not UTF-8: bad bytes became U+FFFD"
-WINDOW = 2000  # lines read, translated and written together
+CUT = "over 1 MiB: the rest is cut off"
+BOM = b"\xef\xbb\xbf"
+WINDOW = 2000  # lines read, translated and committed together; shards are cut between windows
+
+Write = Callable[[bytes, int], None]
+"""Takes the output of a window, and how many lines of input that answers."""
 
 
 def translate(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A run or a bundle.")],
-    inputs: Annotated[list[Path] | None, typer.Argument(help="Text files, plain, .gz or .xz; else stdin.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A new file; else stdout.")] = None,
+    inputs: Annotated[list[Path] | None, typer.Argument(help="Files, plain, .gz or .xz; else stdin.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A new file, also .gz; else stdout.")] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
     alpha: Annotated[float | None, typer.Option(min=0, help="Length penalty ((5 + length) / 6)^alpha.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Write so many outputs a line: line, score, text.")] = 1,
+    shards: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts of the lines.")] = None,
+    format_: Annotated[Format | None, typer.Option("--format", help="What a line is; else by the file's name.")] = None,
+    column: Annotated[str | None, typer.Option(help="What to translate of a table: a name, or a number.")] = None,
+    into: Annotated[str | None, typer.Option(help="The new column's name; else `translation`.")] = None,
 ) -> None:
     """Translate text, a sentence a line; line i of the output belongs to line i of the input.
 
     Blank lines stay empty. Bad UTF-8 becomes U+FFFD, and a line too long for the model is translated in parts;
-    a warning names each such line.
+    a warning names each such line. From files to a file, the same command goes on where it was broken off.
     """
     display: Display = context.obj
-    window_size = 1 if not inputs and standard_input().isatty() else WINDOW
-    refuse_output(output)
-    total = count_lines(inputs) if inputs else None
+    kind = format_ or format_of(inputs or [])
+    table, shard = layout(kind, column, into), read_shards(shards)
+    refuse(inputs or [], output, shards=shards, n_best=n_best, kind=kind)
+    size = 1 if not inputs and standard_input().isatty() else WINDOW
+    lines, digest = look_through(inputs, table) if inputs else (0, "")
+    from transduce.decode.job import Work, shard_of
     from transduce.decode.translator import Translator
 
     translator = Translator.load(model, warn=display.warn)
     if n_best > (beam or translator.search.beam):
         raise typer.BadParameter(f"{n_best} is more than the beam: raise --beam", param_hint="--n-best")
-    lines = read_lines(inputs, display)
-    done = 0
-    with open_output(output) as out, display.progress("translating", total) as progress:
-        while window := list(islice(lines, window_size)):
-            found = translator.translate(window, beam=beam, alpha=alpha, n_best=n_best, first_line=done + 1)
-            for number, translation in enumerate(found, done + 1):
-                if n_best == 1:
-                    out.write(translation.text.encode() + b"\n")
-                for each in translation.alternatives if n_best > 1 else ():
-                    out.write(f"{number}\t{each.score:.4f}\t{each.text}\n".encode())
-            out.flush()
-            done += len(window)
-            progress.update(progress.task_ids[0], completed=done)
+    options: dict[str, Any] = {"beam": beam, "alpha": alpha, "n_best": n_best}
+    task = Task(translator, table, options, read_rows(inputs, table), size, display)
+    mine = shard_of(lines, WINDOW, shard=shard[0], of=shard[1]) if inputs else None
+    if mine is not None and not mine:
+        display.warn(f"--shards {shards}: has no lines: {lines:,} are cut only after each {WINDOW:,}th")
+    if output is None or mine is None:
+        to_stream(task, output, mine)
+        return
+    settings = {**options, "format": kind.value, "column": column, "into": into, "shards": shards, "window": WINDOW}
+    settings |= {"engine": translator.engine.name, "transduce": __version__}
+    to_file(task, output, mine, Work(lines=lines, sha256=digest, model=digest_of(translator), settings=settings))
 
 
-def count_lines(inputs: list[Path]) -> int:
-    """How many lines the files have; reading them all first finds a damaged one before anything is written."""
-    return sum(1 for path in inputs for _ in read_file(path))
+@dataclass(frozen=True)
+class Task:
+    """What is translated how, window by window."""
+
+    translator: Translator
+    table: Layout
+    options: dict[str, Any]
+    """Of `Translator.translate`."""
+    rows: Iterator[Row]
+    size: int
+    """Lines of a window."""
+    display: Display
+
+    def run(self, write: Write, lines: range | None, done: int = 0) -> None:
+        """Translate these lines, from 0, or all there are; so many of them are done already."""
+        first, stop = (0, None) if lines is None else (lines.start, lines.stop)
+        rows, total = islice(self.rows, first + done, stop), None if lines is None else len(lines)
+        with self.display.progress("translating", total) as progress:
+            bar = progress.task_ids[0]
+            progress.reset(bar, total=total, completed=done)  # what was done before says nothing of the speed
+            while window := list(islice(rows, self.size)):
+                for warning in (warning for row in window for warning in row.warnings):
+                    self.display.warn(warning)
+                write(self.answer(window, first + done + 1), len(window))
+                done += len(window)
+                progress.update(bar, completed=done)
+
+    def answer(self, window: list[Row], first_line: int) -> bytes:
+        """The lines of the output that belong to a window."""
+        sources = [row.source or "" for row in window]
+        found = self.translator.translate(sources, first_line=first_line, **self.options)
+        lines: list[str] = []
+        for number, (row, translation) in enumerate(zip(window, found, strict=True), first_line):
+            if self.options["n_best"] > 1:
+                lines += [f"{number}\t{each.score:.4f}\t{each.text}" for each in translation.alternatives]
+            elif row.source is None:
+                lines.append(row.before)
+            else:
+                lines.append(row.before + self.table.spell(translation.text) + row.after)
+        return "".join(line + "\n" for line in lines).encode()
+
+
+def to_stream(task: Task, output: Path | None, lines: range | None) -> None:
+    """To stdout, or to a file that appears when it is whole; what is read from stdin cannot be read again."""
+    with open_output(output) as file:
+
+        def write(data: bytes, lines: int) -> None:
+            file.write(packed(data, output))
+            file.flush()
+
+        task.run(write, lines)
+
+
+def to_file(task: Task, output: Path, lines: range, work: Work) -> None:
+    """To a file, from where the same work was broken off."""
+    from transduce.decode.job import resumable
+
+    with resumable(output, work, lines=len(lines)) as job:
+        done = job.record.lines
+        if done:
+            task.display.note(f"{output}: going on after {done:,} of {len(lines):,} lines")
+        try:
+            task.run(lambda data, lines: job.commit(packed(data, output), lines), lines, done)
+        except BaseException:
+            if kept := job.record.lines:
+                task.display.warn(f"{job.part}: {kept:,} lines are kept; the same command goes on with them")
+            raise
+
+
+def packed(data: bytes, output: Path | None) -> bytes:
+    """As the output's name asks for; a window is a gzip member of its own, without the time."""
+    return gzip.compress(data, mtime=0) if output is not None and output.suffix == ".gz" else data
+
+
+def digest_of(translator: Translator) -> str:
+    """The bundle's identity: its manifest hashes every other file."""
+    from transduce.bundle import MANIFEST
+    from transduce.files import sha256
+
+    assert translator.bundle is not None
+    return sha256(translator.bundle.path / MANIFEST)
+
+
+def look_through(inputs: list[Path], table: Layout) -> tuple[int, str]:
+    """How many lines the files have, and their SHA-256; a damaged file is found before anything is written."""
+    digest, lines = hashlib.sha256(), 0
+    for row in read_rows(inputs, table):
+        digest.update(row.line.encode() + b"\n")
+        lines += 1
+    return lines, digest.hexdigest()
+
+
+def read_rows(inputs: list[Path] | None, table: Layout) -> Iterator[Row]:
+    """Every line of the files, or of stdin, as a row with what has to be told of it."""
+    for name, number, text, problem in read(inputs):
+        told = [] if problem is None else [f"{name}: line {number}: {problem}"]
+        try:
+            row = table.row(text, number)
+        except ValueError as error:
+            told.append(f"{name}: line {number}: {error}: left as it is")
+            row = Row(text, None, text)
+        except UserError as error:
+            raise UserError(f"{name}: line {number}: {error}") from None
+        yield replace(row, warnings=tuple(told)) if told else row
 
 
 def read_lines(inputs: list[Path] | None, display: Display) -> Iterator[str]:
     """Every line of the files, or of stdin; what is not UTF-8 is replaced, with a warning that names the line."""
-    if not inputs:
-        yield from decode_lines(standard_input(), "stdin", display)
-        return
-    for path in inputs:
-        for line, (text, problem) in enumerate(read_file(path), 1):
-            if problem:
-                display.warn(f"{path}: line {line}: {problem}")
-            yield text
+    for name, number, text, problem in read(inputs):
+        if problem:
+            display.warn(f"{name}: line {number}: {problem}")
+        yield text
+
+
+def read(inputs: list[Path] | None) -> Iterator[tuple[str, int, str, str | None]]:
+    """Every line: the name of its file, its number there, its text, and what had to be done to it."""
+    files = [(str(path), read_file(path)) for path in inputs or ()] or [("stdin", read_stream(standard_input()))]
+    for name, lines in files:
+        for number, (text, problem) in enumerate(lines, 1):
+            yield name, number, text, problem
 
 
 def read_file(path: Path) -> Iterator[tuple[str, str | None]]:
@@ -78,24 +203,32 @@ def read_file(path: Path) -> Iterator[tuple[str, str | None]]:
     from transduce.data.lines import read_blocks
     from transduce.data.problems import Problem
 
-    done = {Problem.BAD_UTF8: REPLACED, Problem.OVER_LONG: "over 1 MiB: the rest is cut off"}
+    done = {Problem.BAD_UTF8: REPLACED, Problem.OVER_LONG: CUT}
     for block in read_blocks(path):
         for index, text in enumerate(block.texts):
             problem = block.problems.get(index)
             yield text, None if problem is None else done[problem]
 
 
-def decode_lines(stream: Iterable[bytes], name: str, display: Display) -> Iterator[str]:
-    r"""Lines of a binary stream, which Python splits at "\n" alone."""
-    for number, raw in enumerate(stream, 1):
+def read_stream(stream: BinaryIO) -> Iterator[tuple[str, str | None]]:
+    r"""Every line of a stream, split at "\n" alone, and what had to be done to it; as files are read."""
+    from transduce.data.lines import CHUNK, MAX_LINE
+
+    longest, first = MAX_LINE + len(BOM + b"\r\n"), True
+    while raw := stream.readline(longest):
+        if len(raw) == longest and not raw.endswith(b"\n"):
+            while (rest := stream.readline(CHUNK)) and not rest.endswith(b"\n"):
+                pass
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
+        if first:
+            line, first = line.removeprefix(BOM), False
+        if len(line) > MAX_LINE:
+            yield line[:MAX_LINE].decode("utf-8", errors="replace"), CUT
+            continue
         try:
-            yield line.decode("utf-8")
+            yield line.decode("utf-8"), None
         except UnicodeDecodeError:
-            display.warn(f"{name}: line {number}: {REPLACED}")
-            yield line.decode("utf-8", errors="replace")
+            yield line.decode("utf-8", errors="replace"), REPLACED
 
 
 def standard_input() -> BinaryIO:
@@ -105,8 +238,32 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def read_shards(value: str | None) -> tuple[int, int]:
+    """I/N as two numbers; without it all is one shard."""
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", "1/1" if value is None else value)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise typer.BadParameter(f"{value!r}: write I/N, such as 2/4, with I from 1 to N", param_hint="--shards")
+    return int(found[1]), int(found[2])
+
+
+def refuse(inputs: list[Path], output: Path | None, *, shards: str | None, n_best: int, kind: Format) -> None:
+    """What cannot be; better told before the work than after it."""
+    if shards is not None and not inputs:
+        raise UserError("--shards needs input files: how many lines stdin has is not known before its end")
+    if n_best > 1 and kind is not Format.TEXT:
+        raise UserError(f"--n-best writes rows of its own: not with {kind}; --format text takes whole lines")
+    if output is not None and output.suffix in (".xz", ".bz2", ".zst", ".zip"):
+        raise UserError(f"{output}: the output is plain text, or .gz: choose another --output")
+    if output is not None and output.exists() and any(path.exists() and path.samefile(output) for path in inputs):
+        raise UserError(f"{output}: exists and is one of the inputs: choose another --output")
+    from transduce.decode.job import record_of
+
+    if output is None or not inputs or not record_of(output).exists():  # else the work may go on
+        refuse_output(output)
+
+
 def refuse_output(path: Path | None) -> None:
-    """An output is a new file, or a stdout that is open; better told before the work than after it."""
+    """An output is a new file, or a stdout that is open."""
     if path is not None and (path.exists() or path.is_symlink()):
         raise UserError(f"{path}: exists: choose another --output")
     if path is None and sys.stdout is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -12,15 +13,30 @@ from transduce.config import TextConfig
 from transduce.errors import CodecError
 from transduce.files import write_file
 from transduce.text.codec import DESCRIPTION, Codec, Description, Kind, Learned
+from transduce.text.marian import Marian
 from transduce.text.subwords import Subwords
 from transduce.text.symbols import Symbols
 
-__all__ = ["Codec", "Learned", "Subwords", "Symbols", "learn_codec", "load_codec", "load_codecs", "save_codecs"]
+__all__ = [
+    "Codec",
+    "Learned",
+    "Marian",
+    "Subwords",
+    "Symbols",
+    "learn_codec",
+    "load_codec",
+    "load_codecs",
+    "save_codecs",
+]
 
-_KINDS: dict[Kind, type[Subwords] | type[Symbols]] = {"subwords": Subwords, "symbols": Symbols}
+_KINDS: dict[Kind, type[Subwords] | type[Symbols] | type[Marian]] = {
+    "subwords": Subwords,
+    "symbols": Symbols,
+    "marian": Marian,
+}
 
 
-def learn_codec(kind: Kind, lines: Iterable[str], text: TextConfig, *, seed: int) -> Learned:
+def learn_codec(kind: Literal["subwords", "symbols"], lines: Iterable[str], text: TextConfig, *, seed: int) -> Learned:
     """A codec of this kind for these lines; for a joint one, chain both sides."""
     if kind == "symbols":
         return Symbols.learn(lines, steps=text.normalize)
