@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from transduce.errors import UserError
 
@@ -93,6 +94,25 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         raise UserError(f"{path}: cannot write {size:,} bytes: {error.strerror or error}") from error
     finally:
         _remove(temporary)
+
+
+def take_lock(file: IO[Any], *, wait: bool) -> bool:
+    """Lock an open file until it is closed, and the kernel closes it even when its holder is killed.
+
+    False: another holds it, and `wait` is not set. Where files cannot be locked nothing is, and that is True.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
+            raise
+    return True
 
 
 def _beside(path: Path, suffix: str) -> Path:

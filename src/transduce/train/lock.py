@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from transduce.errors import RunError
+from transduce.files import take_lock
 
 LOCK = "lock"  # in the run; it stays there, and holds the number of the last process that trained
 
@@ -17,21 +16,11 @@ LOCK = "lock"  # in the run; it stays there, and holds the number of the last pr
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
     """Within, nobody else trains in `run`. Where files cannot be locked, nothing is checked."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
     with (run / LOCK).open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take_lock(file, wait=False):
             file.seek(0)
             holder = file.read().strip() or "of unknown number"
-            raise RunError(f"{run}: process {holder} is training in it: wait for it or stop it") from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system without locks
-                raise
+            raise RunError(f"{run}: process {holder} is training in it: wait for it or stop it")
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

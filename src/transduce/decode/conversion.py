@@ -1,0 +1,114 @@
+"""A bundle's CTranslate2 model: made once, checked whenever it is used, found without torch.
+
+It stands in the bundle, as `ctranslate2/int8/`, or, where nothing can be written there, in the user's cache
+(`$XDG_CACHE_HOME` or `~/.cache`, then `transduce/ctranslate2/`). One that is damaged, or was made of other weights or
+by another CTranslate2, is made again. The cache keeps the `KEPT` conversions that were used last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from transduce.bundle import MANIFEST, Bundle, read_manifest, write_manifest
+from transduce.errors import BundleError, UserError, require
+from transduce.files import sha256, take_lock, write_directory, write_json
+from transduce.interop.ctranslate2 import EXTRA, WEIGHTS, convert
+
+FOLDER = "ctranslate2"
+COMPUTE_TYPE = "int8"
+ORIGIN = "origin.json"  # of what and by what a conversion was made
+LOCK = "lock"
+KEPT = 8
+
+
+def ready(bundle: Bundle, say: Callable[[str], None], *, compute_type: str = COMPUTE_TYPE) -> Path:
+    """The directory of a whole conversion of this bundle, which is made if there is none."""
+    origin = _origin(bundle, compute_type)
+    places = _places(bundle, origin, compute_type)
+    for place in places:
+        if _is_whole(place, origin, say):
+            _mark_used(place)
+            return place
+    for place in places:
+        try:
+            lock = _open_lock(place.parent)
+        except OSError:  # nothing can be written there
+            continue
+        with lock:
+            take_lock(lock, wait=True)
+            if not _is_whole(place, origin, _ignore):  # nobody else has made it meanwhile
+                say(f"{place}: converting the model for CTranslate2, once")
+                _make(bundle, place, origin, compute_type)
+            if place != places[0]:
+                _forget_oldest(place)
+        return place
+    tried = " nor in ".join(str(place.parent) for place in places)
+    raise UserError(f"no place for the CTranslate2 model: cannot write in {tried}: set XDG_CACHE_HOME to one")
+
+
+def _origin(bundle: Bundle, compute_type: str) -> dict[str, str]:
+    version = require("ctranslate2", extra=EXTRA).__version__
+    return {"bundle": sha256(bundle.path / MANIFEST), "ctranslate2": version, "compute_type": compute_type}
+
+
+def _places(bundle: Bundle, origin: dict[str, str], compute_type: str) -> list[Path]:
+    """Where a conversion may stand, the bundle itself first."""
+    key = hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()
+    places = [bundle.path / FOLDER / compute_type]
+    with suppress(RuntimeError):  # nobody's home: there is no cache
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        places.append(cache / "transduce" / FOLDER / key)
+    return places
+
+
+def _is_whole(place: Path, origin: dict[str, str], say: Callable[[str], None]) -> bool:
+    if not place.is_dir():
+        return False
+    try:
+        read_manifest(place, needs=[WEIGHTS, ORIGIN])
+    except BundleError:
+        say(f"{place}: damaged: the model will be converted again")
+        return False
+    return bool(json.loads((place / ORIGIN).read_text(encoding="utf-8")) == origin)
+
+
+def _open_lock(directory: Path) -> IO[str]:
+    directory.mkdir(parents=True, exist_ok=True)
+    return (directory / LOCK).open("a", encoding="utf-8")
+
+
+def _make(bundle: Bundle, place: Path, origin: dict[str, str], compute_type: str) -> None:
+    def fill(directory: Path) -> None:
+        convert(bundle, directory, compute_type)
+        write_json(directory / ORIGIN, origin)
+        write_manifest(directory, {})
+
+    write_directory(place, fill)
+
+
+def _mark_used(place: Path) -> None:
+    with suppress(OSError):  # not ours to touch
+        os.utime(place)
+
+
+def _forget_oldest(place: Path) -> None:
+    """Remove all conversions of the cache but the `KEPT` that were used last; `place` is one of these."""
+    _mark_used(place)
+    others = sorted((p for p in place.parent.iterdir() if p.is_dir() and p != place), key=_last_used)
+    for old in others[: max(0, len(others) - (KEPT - 1))]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _last_used(place: Path) -> float:
+    return place.stat().st_mtime
+
+
+def _ignore(message: str) -> None:
+    """Nobody listens."""
