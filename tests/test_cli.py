@@ -7,19 +7,18 @@ import json
 import lzma
 import re
 from collections.abc import Callable
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from command import Ran, transduce
 from transduce.bundle import open_bundle
-from transduce.cli.display import Display
-from transduce.cli.translate import decode_lines, read_lines
-from transduce.decode.translator import Alternative, Translator
+from transduce.cli.translate import read_file, read_stream
+from transduce.decode.hypothesis import Hypothesis, Request
+from transduce.decode.translator import Translation, Translator
 
 GREEDY = ("--beam", "1")
 ENGLISH = ["The dog sees the cat.", "A house is old.", "The cat, which is small, sees the dog."]
@@ -34,12 +33,12 @@ def translator(bundle: Path) -> Translator:
 
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of the search, so that a line of output tells which line of input it answers."""
+    """In place of the model, so that a line of output tells which line of input it answers."""
 
-    def repeat(self: Translator, texts: list[str], search: object, n_best: int) -> list[list[Alternative]]:
-        return [[Alternative(text.upper(), 0.0, 0.0)] for text in texts]
+    def repeat(self: Translator, lines: list[str], **options: object) -> list[Translation]:
+        return [Translation(line.upper() if line.strip() else "", 0.0, 0.0) for line in lines]
 
-    monkeypatch.setattr(Translator, "_search", repeat)
+    monkeypatch.setattr(Translator, "translate", repeat)
 
 
 def warnings(ran: Ran) -> list[str]:
@@ -96,8 +95,7 @@ def test_only_a_newline_ends_a_line(bundle: Path, tmp_path: Path, odd: str) -> N
 @given(lines=st.lists(line_text, max_size=8))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_lines_are_answered_by_as_many(translator: Translator, lines: list[str]) -> None:
-    display = Display(Console(file=StringIO()))
-    read = list(decode_lines(BytesIO("".join(line + "\n" for line in lines).encode()), "stdin", display))
+    read = [text for text, _ in read_stream(BytesIO("".join(line + "\n" for line in lines).encode()))]
     assert len(read) == len(lines)
     texts = [translation.text for translation in translator.translate(read, beam=1)]
     assert "".join(text + "\n" for text in texts).count("\n") == len(lines)
@@ -112,12 +110,9 @@ def test_files_and_stdin_are_read_alike_whatever_their_bytes(tmp_path: Path, dat
         return  # UTF-16, gzip and xz are known by their first bytes, in files only
     path = tmp_path / "in"
     path.write_bytes(text)
-    heard = [StringIO(), StringIO()]
-    from_file = list(read_lines([path], Display(Console(file=heard[0], width=200))))
-    from_stdin = list(decode_lines(BytesIO(text), str(path), Display(Console(file=heard[1], width=200))))
+    from_stdin = list(read_stream(BytesIO(text)))
     assert len(from_stdin) == len(data)
-    assert from_file == from_stdin
-    assert heard[0].getvalue() == heard[1].getvalue()
+    assert list(read_file(path)) == from_stdin
 
 
 @pytest.mark.usefixtures("echo")
@@ -132,16 +127,38 @@ def test_bad_bytes_are_replaced_and_their_line_is_named(bundle: Path, tmp_path: 
     assert warnings(ran) == [f"warning: {name}: line {n}: not UTF-8: bad bytes became U+FFFD" for n in (2, 4)]
 
 
-@pytest.mark.usefixtures("echo")
-def test_a_line_too_long_for_the_model_is_split_and_named(bundle: Path) -> None:
+def test_a_line_too_long_for_the_model_is_split_and_named(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeat(self: Translator, requests: list[Request], search: object) -> list[list[Hypothesis]]:
+        return [[Hypothesis(request.source, 0.0, 0.0)] for request in requests]  # one vocabulary for both sides
+
+    monkeypatch.setattr(Translator, "_search", repeat)
     long = " ".join(["The dog sees the cat."] * 2000)
     ran = transduce("translate", bundle, stdin=f"a\n{long}\nb\n".encode())
-    assert (ran.code, ran.lines) == (0, ["A", long.upper(), "B"])
+    assert (ran.code, ran.lines) == (0, ["a", long, "b"])
     (warning,) = warnings(ran)
     found = re.fullmatch(r"warning: line 2: (\d+) tokens, over 1000: translated in (\d+) parts", warning)
     assert found
     assert int(found[1]) > 10_000
     assert int(found[2]) > 10
+
+
+def test_a_doubtful_or_missing_translation_is_named_and_has_its_line(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def translate(self: Translator, lines: list[str], **options: object) -> list[Translation]:
+        return [
+            Translation("x", 0.0, 0.0),
+            Translation("y y y", 0.0, 0.0, warning="repeats itself"),
+            Translation("", 0.0, 0.0, error="the term fits nowhere"),
+        ]
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    ran = transduce("translate", bundle, stdin=b"a\nb\nc\n")
+    assert (ran.code, ran.lines) == (0, ["x", "y y y", ""])
+    assert warnings(ran) == [
+        "warning: line 2: repeats itself",
+        "warning: line 3: not translated: the term fits nowhere",
+    ]
 
 
 @pytest.mark.usefixtures("echo")

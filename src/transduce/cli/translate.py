@@ -109,6 +109,10 @@ class Task:
         found = self.translator.translate(sources, first_line=first_line, **self.options)
         lines: list[str] = []
         for number, (row, translation) in enumerate(zip(window, found, strict=True), first_line):
+            if translation.error is not None:
+                self.display.warn(f"line {number}: not translated: {translation.error}")
+            if translation.warning is not None:
+                self.display.warn(f"line {number}: {translation.warning}")
             if self.options["n_best"] > 1:
                 lines += [f"{number}\t{each.score:.4f}\t{each.text}" for each in translation.alternatives]
             elif row.source is None:
