@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
 
 Layers = Annotated[int, Field(gt=0, le=1024)]
 Width = Annotated[int, Field(gt=0, le=65536)]
@@ -215,18 +223,56 @@ class TrainConfig(Section):
 
 
 class SearchConfig(Section):
-    """Decoding (section 6.1)."""
+    """Decoding (section 6.1). What is beyond the paper is off: docs/decoding.md has the rule of each."""
 
     beam: PositiveInt = 4
-    """Beam size; 1 is greedy."""
+    """Beam size; 1 is greedy. With search.sampling: how many outputs are drawn."""
     alpha: NonNegativeFloat = 0.6
-    """Length penalty ((5 + length) / 6)^alpha."""
+    """Length penalty: the larger, the longer the outputs."""
+    penalty: Literal["gnmt", "length"] = "gnmt"
+    """What log-probabilities are divided by: ((5 + length) / 6)^alpha, the paper's, or length^alpha."""
+    coverage: NonNegativeFloat = 0.0
+    """GNMT's beta: outputs that leave source tokens unattended rank lower; 0: off."""
     extra_length: PositiveInt = 50
     """An output has at most this many tokens more than its input."""
+    min_length: NonNegativeInt = 0
+    """An output has at least this many tokens, if its limit allows."""
+    max_length: PositiveInt | None = None
+    """An output has at most this many tokens, however long its input; unset: extra_length alone says."""
+    no_repeat: NonNegativeInt = 0
+    """No run of this many tokens occurs twice in an output; 0: off."""
+    groups: PositiveInt = 1
+    """Diverse beam search: the beam is shared among so many groups, each kept away from those before it."""
+    diversity: NonNegativeFloat = 0.5
+    """What a token costs a group, in log-probability, for each row of earlier groups that has just chosen it."""
+    sampling: bool = False
+    """Draw outputs by their probability instead of searching for the best."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Sampling: log-probabilities are divided by it; below 1 likely tokens are drawn more often still."""
+    top_k: PositiveInt | None = None
+    """Sampling: only from so many of the likeliest tokens; unset: from all."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Sampling: only from the likeliest tokens that together have this probability."""
+    min_p: Probability = 0.0
+    """Sampling: only from tokens at least this share as likely as the likeliest."""
+    seed: NonNegativeInt = 0
+    """Sampling: what is drawn for a sentence follows from this and its tokens alone."""
     batch_tokens: PositiveInt = 4096
     """Source tokens, times beam, that are decoded together."""
     max_input: PositiveInt = 1000
     """A longer input, in tokens, is split at sentence ends or spaces, with a warning."""
+
+    @model_validator(mode="after")
+    def _groups_share_the_beam(self) -> SearchConfig:
+        if self.beam % self.groups:
+            raise ValueError(f"groups {self.groups} cannot share a beam of {self.beam}: make it a multiple")
+        return self
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> SearchConfig:
+        if self.max_length is not None and self.max_length < self.min_length:
+            raise ValueError(f"max_length {self.max_length} is below min_length {self.min_length}: raise it")
+        return self
 
 
 class Config(Section):

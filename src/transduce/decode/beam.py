@@ -4,136 +4,215 @@ One rule: of the 2 x beam best continuations of a sentence, those that end among
 best `beam` that do not end go on. A sentence is done when `beam` hypotheses are finished, or at its own length limit,
 where those still going on are ended. Finished ones are then ranked by log-probability / ((5 + length) / 6)^alpha.
 
-B sentences, N beam, R = B x N rows, V vocabulary.
+With groups, each group of a sentence is a beam of its own to this rule. With phrases, the continuations are ranked in
+banks (`constraints.py`), and a sentence is done only when the score of no row so far is above that of the best.
+
+B sentences, G groups, N rows of a group, U = B x G beams, R = U x N rows, C = 2 x N candidates, V vocabulary.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor
 
-from transduce.decode.hypothesis import Hypothesis, length_penalty
-from transduce.decode.limits import length_limits, log_probabilities
-from transduce.model import Cache, Transformer
-from transduce.text.codec import BOS, EOS
+from transduce.config import SearchConfig
+from transduce.decode.candidates import Candidates, best_candidates
+from transduce.decode.constraints import Candidate, Progress, in_turn
+from transduce.decode.diversity import diverse_candidates
+from transduce.decode.ensemble import Ensemble
+from transduce.decode.hypothesis import Hypothesis, Request, length_divisor
+from transduce.decode.limits import NEVER, forbid
+from transduce.model import Transformer
+from transduce.text.codec import BOS
 
 
 @dataclass
 class Sentence:
-    """One sentence under way: its place in the batch, its limit and what is finished."""
+    """One sentence under way: its place in the batch, its limit and what each group has finished."""
 
     place: int
+    request: Request
     limit: int
-    finished: list[Hypothesis] = field(default_factory=list)
+    finished: list[list[Hypothesis]] = field(default_factory=list)
 
-    def finish(self, ids: list[int], log_probability: float, alpha: float) -> None:
-        """One more complete hypothesis."""
-        score = log_probability / length_penalty(len(ids) + 1, alpha)
-        self.finished.append(Hypothesis(tuple(ids), log_probability, score))
-
-
-@dataclass
-class Beams:
-    """All rows that go on: tokens chosen so far, their log-probabilities, and the cache behind them."""
-
-    tokens: Tensor  # RT, BOS first
-    totals: Tensor  # BN
-    may_attend: Tensor | None
-    cache: Cache
-
-    def select(self, sentences: Tensor, rows: Tensor, chosen: Tensor, totals: Tensor) -> None:
-        """Go on with these sentences, each row the continuation of row rows[i] by the token chosen[i]."""
-        if sentences.numel() < self.totals.size(0):
-            self.cache.keep(sentences)
-            if self.may_attend is not None:
-                self.may_attend = self.may_attend.index_select(0, sentences)
-        self.cache.reorder(rows)
-        self.tokens = torch.cat([self.tokens.index_select(0, rows), chosen.unsqueeze(1)], dim=1)
-        self.totals = totals
+    def ranked(self) -> list[Hypothesis]:
+        """All that is finished, best first, none twice."""
+        unique = {hypothesis.ids: hypothesis for group in reversed(self.finished) for hypothesis in group}
+        return sorted(unique.values(), key=lambda hypothesis: -hypothesis.score)
 
 
-@torch.inference_mode()
+class BeamSearch:
+    """A batch of requests under way: `step` until `done`, then `results` has the hypotheses of each, best first."""
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        source: Tensor,
+        requests: Sequence[Request],
+        limits: Sequence[int],
+        search: SearchConfig,
+        *,
+        beam: int,
+    ) -> None:
+        """`source` is BS, the requests' padded; `beam` may be wider than the search's where phrases need it."""
+        assert beam % search.groups == 0
+        self.search, self.beam, self.rows = search, beam, beam // search.groups
+        self.sentences = [
+            Sentence(place, request, limit, [[] for _ in range(search.groups)])
+            for place, (request, limit) in enumerate(zip(requests, limits, strict=True))
+        ]
+        self.results: list[list[Hypothesis]] = [[] for _ in requests]
+        self.ensemble = Ensemble(models, source, rows=beam, coverage=search.coverage > 0)
+        self.tokens = source.new_full((len(requests) * beam, 1), BOS)  # RT
+        self.sums = models[0].projection.weight.new_full((len(requests) * beam, 1), NEVER)  # RT: up to each token
+        self.sums[:: self.rows] = 0.0  # all rows of a beam start as one
+        self.progress = [Progress.start(r.phrases) if r.phrases else None for r in requests for _ in range(beam)]
+
+    @property
+    def done(self) -> bool:
+        """Whether no sentence goes on."""
+        return not self.sentences
+
+    @torch.inference_mode()
+    def step(self) -> Candidates:
+        """One more token for every row; returns what there was to choose from."""
+        scores = self.ensemble.step(self.tokens[:, -1])
+        unmet = [row for row, progress in enumerate(self.progress) if progress is not None and progress.left]
+        requests, limits = [s.request for s in self.sentences], [s.limit for s in self.sentences]
+        forbid(scores, self.tokens, requests, limits, self.search, unmet=unmet)
+        scores += self.sums[:, -1:]
+        candidates = self._candidates(scores)
+        self._finish(candidates)
+        self._advance(candidates)
+        return candidates
+
+    def agreed(self) -> tuple[int, ...]:
+        """With a batch of one: the first ids of all that may still become its best hypothesis."""
+        if self.done:
+            return self.results[0][0].ids if self.results[0] else ()
+        (sentence,) = self.sentences
+        alive = self.tokens[self.sums[:, -1].isfinite(), 1:].tolist()
+        outputs = [*alive, *(h.ids for group in sentence.finished for h in group)]
+        common: list[int] = []
+        for ids in zip(*outputs, strict=False):
+            if len(set(ids)) > 1:
+                break
+            common.append(ids[0])
+        return tuple(common)
+
+    def _candidates(self, scores: Tensor) -> Candidates:
+        if self.search.groups > 1:
+            grouped = scores.view(len(self.sentences), self.search.groups, self.rows, -1)
+            return diverse_candidates(grouped, self.search.diversity)
+        candidates = best_candidates(scores.unflatten(0, (-1, self.rows)))
+        for place, sentence in enumerate(self.sentences):
+            if sentence.request.phrases:
+                self._rank_in_banks(place, scores, candidates)
+        return candidates
+
+    def _rank_in_banks(self, place: int, scores: Tensor, candidates: Candidates) -> None:
+        """Put a sentence's candidates, its rows' best and the tokens that its phrases want, in the order of banks."""
+        rows = range(place * self.rows, (place + 1) * self.rows)
+        best = scores[rows.start : rows.stop].argmax(dim=1).tolist()
+        wanted = {(row, token) for row in rows for token in self._progress(row).wanted()}
+        known = zip(candidates.rows[place].tolist(), candidates.tokens[place].tolist(), strict=True)
+        pairs = sorted(wanted | set(known) | set(zip(rows, best, strict=True)))
+        totals = scores[[row for row, _ in pairs], [token for _, token in pairs]].tolist()
+        possible = [Candidate(total, *pair) for total, pair in zip(totals, pairs, strict=True) if total > NEVER]
+        left = [self._progress(c.row).advance(c.token).left for c in possible]
+        ranked = list(islice(in_turn(possible, left), 2 * self.rows))
+        candidates.totals[place] = NEVER
+        for part, values in zip(
+            candidates, zip(*((c.total, c.row, c.token) for c in ranked), strict=True), strict=False
+        ):
+            part[place, : len(ranked)] = torch.tensor(values, dtype=part.dtype, device=part.device)
+
+    def _progress(self, row: int) -> Progress:
+        progress = self.progress[row]
+        assert progress is not None
+        return progress
+
+    def _finish(self, candidates: Candidates) -> None:
+        finished = candidates.finished.nonzero().tolist()
+        coverage = self.ensemble.coverage() if finished and self.search.coverage else None
+        for beam, rank in finished:
+            row, total = int(candidates.rows[beam, rank]), float(candidates.totals[beam, rank])
+            sentence = self.sentences[beam // self.search.groups]
+            ids = tuple(self.tokens[row, 1:].tolist())
+            score = total / length_divisor(len(ids) + 1, self.search)
+            if coverage is not None:
+                score += self.search.coverage * coverage[row]
+            sums = [*self.sums[row].tolist(), total] if sentence.request.token_scores else []
+            steps = tuple(after - before for before, after in pairwise(sums))
+            sentence.finished[beam % self.search.groups].append(Hypothesis(ids, total, score, steps))
+
+    def _advance(self, candidates: Candidates) -> None:
+        """Go on with the best that do not end, of the sentences that are not done."""
+        going_on = candidates.going_on
+        totals, rows, tokens = (part.gather(1, going_on) for part in candidates)
+        done = self._done(totals)
+        groups = self.search.groups
+        staying = []
+        for place, sentence in enumerate(self.sentences):
+            if all(done[place * groups : (place + 1) * groups]):
+                self.results[sentence.place] = sentence.ranked()[: self.beam]
+            else:
+                staying.append(place)
+        if groups > 1:
+            totals[torch.tensor(done, device=totals.device)] = NEVER
+        sentences = None
+        if len(staying) < len(self.sentences):
+            sentences = torch.tensor(staying, dtype=torch.int64, device=rows.device)
+            totals, rows, tokens = (
+                part.view(-1, self.beam).index_select(0, sentences) for part in (totals, rows, tokens)
+            )
+            self.sentences = [self.sentences[place] for place in staying]
+        if self.sentences:
+            self._select(sentences, rows.flatten(), tokens.flatten(), totals.flatten())
+
+    def _done(self, totals: Tensor) -> list[bool]:
+        """Of each beam, whether it has finished enough or is at its limit; `totals` (UN) are of what could go on."""
+        length = self.tokens.size(1)
+        live = totals.amax(dim=1).tolist() if any(s.request.phrases for s in self.sentences) else None
+        done = []
+        for place, sentence in enumerate(self.sentences):
+            for finished in sentence.finished:
+                enough = len(finished) >= self.rows
+                if live is not None and sentence.request.phrases:
+                    ahead = live[place] / length_divisor(length, self.search)
+                    best = max((hypothesis.score for hypothesis in finished), default=NEVER)
+                    enough = len(finished) >= self.search.beam and ahead <= best
+                done.append(enough or length >= sentence.limit)
+        return done
+
+    def _select(self, sentences: Tensor | None, rows: Tensor, tokens: Tensor, totals: Tensor) -> None:
+        self.ensemble.select(sentences, rows)
+        self.tokens = torch.cat([self.tokens.index_select(0, rows), tokens.unsqueeze(1)], dim=1)
+        self.sums = torch.cat([self.sums.index_select(0, rows), totals.unsqueeze(1)], dim=1)
+        if any(sentence.request.phrases for sentence in self.sentences):
+            before = [self.progress[row] for row in rows.tolist()]
+            chosen = zip(before, tokens.tolist(), strict=True)
+            self.progress = [None if progress is None else progress.advance(token) for progress, token in chosen]
+        else:
+            self.progress = []
+
+
 def beam_search(
-    model: Transformer, source: Tensor, *, beam: int, alpha: float, extra_length: int
+    models: Sequence[Transformer],
+    source: Tensor,
+    requests: Sequence[Request],
+    limits: Sequence[int],
+    search: SearchConfig,
+    *,
+    beam: int,
 ) -> list[list[Hypothesis]]:
-    """The finished hypotheses of each source sentence (BS), best first, at most `beam` of them."""
-    limits = length_limits(source, extra_length, model.config)
-    sentences = [Sentence(place, limit) for place, limit in enumerate(limits)]
-    results: list[list[Hypothesis]] = [[] for _ in sentences]
-    memory, may_attend = model.encode(source)
-    totals = memory.new_full((len(sentences), beam), float("-inf"))
-    totals[:, 0] = 0.0  # all beams start as one
-    tokens = source.new_full((len(sentences) * beam, 1), BOS)
-    beams = Beams(tokens, totals, may_attend, model.start(memory))
-    length = 0
-    while sentences:
-        length += 1
-        hidden = model.decode(beams.tokens[:, -1:], None, beams.may_attend, cache=beams.cache)
-        scores = beams.totals.unsqueeze(-1) + log_probabilities(model.logits(hidden[:, -1])).unflatten(0, (-1, beam))
-        candidates = scores.flatten(1).topk(2 * beam)  # B(2N) of B(NV)
-        size = scores.size(-1)
-        ending = candidates.indices % size == EOS
-        collect_finished(sentences, beams, candidates, ending, size, beam=beam, alpha=alpha)
-        end_at_limit(sentences, beams, scores[:, :, EOS], length, alpha=alpha)
-        going_on = [i for i, s in enumerate(sentences) if len(s.finished) < beam and length < s.limit]
-        for sentence in sentences:
-            ranked = sorted(sentence.finished, key=lambda h: -h.score)
-            results[sentence.place] = ranked[:beam]
-        advance(beams, candidates, ending, going_on, size, beam=beam)
-        sentences = [sentences[i] for i in going_on]
-    return results
-
-
-def collect_finished(
-    sentences: list[Sentence],
-    beams: Beams,
-    candidates: torch.return_types.topk,
-    ending: Tensor,
-    size: int,
-    *,
-    beam: int,
-    alpha: float,
-) -> None:
-    """Finish the candidates that end among the first `beam`."""
-    finished = ending[:, :beam] & candidates.values[:, :beam].isfinite()
-    for place, rank in finished.nonzero().tolist():
-        row = place * beam + int(candidates.indices[place, rank]) // size
-        ids = beams.tokens[row, 1:].tolist()
-        sentences[place].finish(ids, float(candidates.values[place, rank]), alpha)
-
-
-def end_at_limit(sentences: list[Sentence], beams: Beams, ends: Tensor, length: int, *, alpha: float) -> None:
-    """At a sentence's limit, end every row that is still going on."""
-    beam = ends.size(1)
-    for place, sentence in enumerate(sentences):
-        if length < sentence.limit or len(sentence.finished) >= beam:
-            continue
-        known = {hypothesis.ids for hypothesis in sentence.finished}
-        for slot, total in enumerate(ends[place].tolist()):
-            ids = beams.tokens[place * beam + slot, 1:].tolist()
-            if math.isfinite(total) and tuple(ids) not in known:
-                sentence.finish(ids, total, alpha)
-
-
-def advance(
-    beams: Beams,
-    candidates: torch.return_types.topk,
-    ending: Tensor,
-    going_on: list[int],
-    size: int,
-    *,
-    beam: int,
-) -> None:
-    """Go on with the best `beam` candidates that do not end, of the sentences that go on."""
-    if not going_on:
-        return
-    sentences = torch.tensor(going_on, dtype=torch.int64, device=ending.device)
-    ending, indices, values = (t.index_select(0, sentences) for t in (ending, candidates.indices, candidates.values))
-    ranks = torch.arange(2 * beam, device=ending.device) + ending * 2 * beam
-    order = ranks.topk(beam, largest=False).indices  # the first `beam` that do not end
-    indices, values = indices.gather(1, order), values.gather(1, order)
-    rows = sentences.unsqueeze(1) * beam + indices // size
-    beams.select(sentences, rows.flatten(), (indices % size).flatten(), values)
+    """The hypotheses of each request, best first, at most `beam` of them."""
+    under_way = BeamSearch(models, source, requests, limits, search, beam=beam)
+    while not under_way.done:
+        under_way.step()
+    return under_way.results

@@ -1,47 +1,69 @@
-"""Greedy search: the most probable token at each step."""
+"""Outputs that grow by one token a step, none of which looks at another: greedy search, and what sampling is built on.
+
+R rows, one for each output; V vocabulary.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from transduce.decode.hypothesis import Hypothesis
-from transduce.decode.limits import length_limits, log_probabilities
+from transduce.config import SearchConfig
+from transduce.decode.ensemble import Ensemble
+from transduce.decode.hypothesis import Hypothesis, Request
+from transduce.decode.limits import forbid
 from transduce.model import Transformer
 from transduce.text.codec import BOS, EOS
 
+Choose = Callable[[Tensor, Sequence[int]], Tensor]
+"""From the log-probabilities of what may come next (RV) and each row's place in the batch, the tokens to take (R)."""
+
+
+def likeliest(scores: Tensor, places: Sequence[int]) -> Tensor:
+    """The most probable token of each row."""
+    return scores.argmax(dim=1)
+
 
 @torch.inference_mode()
-def greedy(model: Transformer, source: Tensor, *, extra_length: int) -> list[Hypothesis]:
-    """One hypothesis per source sentence (BS); finished sentences leave the batch."""
-    limits = length_limits(source, extra_length, model.config)
-    memory, may_attend = model.encode(source)
-    cache = model.start(memory)
-    active = list(range(source.size(0)))
-    outputs: list[list[int]] = [[] for _ in active]
-    totals = [0.0] * len(active)
-    tokens = source.new_full((len(active), 1), BOS)
-    length = 0
+def walk(
+    models: Sequence[Transformer],
+    source: Tensor,
+    requests: Sequence[Request],
+    limits: Sequence[int],
+    search: SearchConfig,
+    *,
+    choose: Choose = likeliest,
+) -> list[list[Hypothesis]]:
+    """One hypothesis for each request, or none where nothing is possible; finished sentences leave the batch.
+
+    `source` is BS, the requests' padded. Nothing is ranked: the score is the log-probability.
+    """
+    ensemble = Ensemble(models, source, rows=1)
+    active = list(range(len(requests)))
+    steps: list[list[float]] = [[] for _ in requests]
+    found: list[list[Hypothesis]] = [[] for _ in requests]
+    tokens = source.new_full((len(requests), 1), BOS)  # RT
     while active:
-        length += 1
-        hidden = model.decode(tokens, None, may_attend, cache=cache)
-        scores = log_probabilities(model.logits(hidden[:, -1]))
-        for row, sentence in enumerate(active):
-            if length == limits[sentence]:
-                scores[row, :EOS] = scores[row, EOS + 1 :] = float("-inf")
-        best, chosen = scores.max(dim=-1)
+        scores = ensemble.step(tokens[:, -1])
+        forbid(scores, tokens, [requests[place] for place in active], [limits[place] for place in active], search)
+        chosen = choose(scores, active)
+        taken = scores.gather(1, chosen.unsqueeze(1)).squeeze(1).tolist()
         going_on = []
-        for row, (sentence, token, score) in enumerate(zip(active, chosen.tolist(), best.tolist(), strict=True)):
-            totals[sentence] += score
-            if token != EOS:
-                outputs[sentence].append(token)
+        for row, (place, token, score) in enumerate(zip(active, chosen.tolist(), taken, strict=True)):
+            steps[place].append(score)
+            if token != EOS and math.isfinite(score):
                 going_on.append(row)
-        tokens = chosen.unsqueeze(1)
+            elif math.isfinite(score):
+                ids, total = tuple(tokens[row, 1:].tolist()), sum(steps[place])
+                each = tuple(steps[place]) if requests[place].token_scores else ()
+                found[place] = [Hypothesis(ids, total, total, each)]
+        tokens = torch.cat([tokens, chosen.unsqueeze(1)], dim=1)
         if len(going_on) < len(active):
             rows = torch.tensor(going_on, dtype=torch.int64, device=source.device)
-            cache.keep(rows)
-            cache.reorder(rows)
+            ensemble.select(rows, rows)
             tokens = tokens.index_select(0, rows)
-            may_attend = None if may_attend is None else may_attend.index_select(0, rows)
             active = [active[row] for row in going_on]
-    return [Hypothesis(tuple(ids), total, total) for ids, total in zip(outputs, totals, strict=True)]
+    return found
