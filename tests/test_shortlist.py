@@ -1,0 +1,185 @@
+"""Vocabulary shortlists against counting by hand, and how much of unseen translations they hold."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transduce.data.preparation import Prepared, recall
+from transduce.data.shortlist import (
+    Shortlist,
+    coverage,
+    learn,
+    likelihood_ratio,
+    read_vmap,
+    same_pieces,
+)
+from transduce.data.store import Sequences, Store, write_store
+from transduce.errors import CodecError, CorpusError
+from transduce.text import Symbols
+from transduce.text.codec import SPECIALS
+
+SOURCE_SIZE, TARGET_SIZE = 40, 50
+
+
+@pytest.fixture(scope="module")
+def prepared(run: Path) -> Prepared:
+    return recall(run)
+
+
+@pytest.fixture(scope="module")
+def pairs(prepared: Prepared) -> list[tuple[list[int], list[int]]]:
+    """Unseen ones."""
+    sides = (
+        prepared.source_codec.encode_many(prepared.valid_source),
+        prepared.target_codec.encode_many(prepared.valid_target),
+    )
+    return list(zip(*sides, strict=True))
+
+
+@pytest.fixture(scope="module")
+def store() -> Store:
+    """Random pairs in which some target tokens follow from source tokens."""
+    generator = np.random.default_rng(0)
+    sources = [generator.integers(4, SOURCE_SIZE, generator.integers(0, 9)).tolist() for _ in range(300)]
+    targets = [[t + 7 for t in s if t % 3] + generator.integers(4, TARGET_SIZE, 2).tolist() for s in sources]
+    return as_store(sources, targets)
+
+
+def as_store(sources: list[list[int]], targets: list[list[int]]) -> Store:
+    sides = (
+        Sequences(np.array([i for row in rows for i in row], np.uint16), np.cumsum([0, *map(len, rows)]))
+        for rows in (sources, targets)
+    )
+    return Store(*sides, lines=np.arange(len(sources)), too_long=0)
+
+
+def learned(prepared: Prepared, *, frequent: int, best: int) -> Shortlist:
+    sizes = prepared.source_codec.size, prepared.target_codec.size
+    pieces = [prepared.source_codec.pieces(range(sizes[0])), prepared.target_codec.pieces(range(sizes[1]))]
+    return learn(prepared.train, *sizes, frequent=frequent, best=best, copies=same_pieces(*pieces))
+
+
+def same(one: Shortlist, other: Shortlist) -> bool:
+    rows = zip([one.always, *one.rows], [other.always, *other.rows], strict=True)
+    return all(a.tolist() == b.tolist() for a, b in rows)
+
+
+def ratio_by_hand(together: int, source: int, target: int, pairs: int) -> float:
+    """2 sum of observed x log(observed / expected) over the four cells."""
+    if together * pairs <= source * target:
+        return 0.0
+    cells = {
+        (source, target): together,
+        (source, pairs - target): source - together,
+        (pairs - source, target): target - together,
+        (pairs - source, pairs - target): pairs - source - target + together,
+    }
+    return 2 * sum(n * math.log(n * pairs / (row * column)) for (row, column), n in cells.items() if n)
+
+
+def test_a_list_is_what_counting_by_hand_gives(store: Store) -> None:
+    sides = [[set(side[i].tolist()) for i in range(len(store))] for side in (store.source, store.target)]
+    counts = [sum(t in s for s in sides[1]) for t in range(TARGET_SIZE)]
+    frequent = sorted(range(TARGET_SIZE), key=lambda t: (-counts[t], t))[:5]
+    always = {*range(len(SPECIALS)), *frequent}
+    found = learn(store, SOURCE_SIZE, TARGET_SIZE, frequent=5, best=3, copies=[(6, 30), (0, 0)])
+    assert found.always.tolist() == sorted(always)
+    for token in range(SOURCE_SIZE):
+        ratios = {}
+        for target in set(range(TARGET_SIZE)) - always:
+            together = sum(token in s and target in t for s, t in zip(*sides, strict=True))
+            ratios[target] = ratio_by_hand(together, sum(token in s for s in sides[0]), counts[target], len(store))
+        best = sorted((t for t in ratios if ratios[t] > 0), key=lambda t: (-ratios[t], t))[:3]
+        expected = {*best, 30} - always if token == 6 else set(best)
+        assert found.rows[token].tolist() == sorted(expected)
+
+
+def test_the_ratio_is_zero_where_two_tokens_meet_no_more_than_by_chance() -> None:
+    found = likelihood_ratio(np.array([0, 1, 2, 4, 10]), np.array(10), np.array([10, 10, 10, 10, 10]), 100)
+    assert found.tolist() == pytest.approx([ratio_by_hand(n, 10, 10, 100) for n in (0, 1, 2, 4, 10)])
+    assert found.tolist() == sorted(found.tolist())
+    assert found[1] == 0 < found[2]
+
+
+def test_counting_in_parts_is_counting_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = learn(store, SOURCE_SIZE, TARGET_SIZE, frequent=4, best=6, copies=[])
+    monkeypatch.setattr("transduce.data.shortlist.PRODUCTS", 30)
+    monkeypatch.setattr("transduce.data.shortlist.CELLS", 100)
+    assert same(learn(store, SOURCE_SIZE, TARGET_SIZE, frequent=4, best=6, copies=[]), whole)
+
+
+def test_the_order_of_pairs_does_not_matter(store: Store) -> None:
+    order = np.random.default_rng(1).permutation(len(store))
+    shuffled = as_store(*([side[i].tolist() for i in order] for side in (store.source, store.target)))
+    lists = [learn(each, SOURCE_SIZE, TARGET_SIZE, frequent=4, best=6, copies=[]) for each in (store, shuffled)]
+    assert same(*lists)
+
+
+def test_of_a_large_store_pairs_from_end_to_end_are_looked_at(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.data.shortlist.PAIRS", 24)
+    found = learn(store, SOURCE_SIZE, TARGET_SIZE, frequent=4, best=6, copies=[])
+    places = [int(place) for place in np.linspace(0, len(store) - 1, 24)]
+    part = as_store(*([side[i].tolist() for i in places] for side in (store.source, store.target)))
+    assert same(found, learn(part, SOURCE_SIZE, TARGET_SIZE, frequent=4, best=6, copies=[]))
+    assert places[-1] == len(store) - 1
+
+
+def test_a_sentence_may_use_what_its_tokens_bring_and_what_is_always_allowed() -> None:
+    rows = [np.array(row, np.int64) for row in ([], [5, 9], [7], [5, 8])]
+    shortlist = Shortlist(np.array([0, 1, 2, 3, 6]), rows)
+    assert shortlist.candidates([1, 3, 1]).tolist() == [0, 1, 2, 3, 5, 6, 8, 9]
+    assert shortlist.candidates([]).tolist() == [0, 1, 2, 3, 6]
+    found = coverage(shortlist, [([1, 3, 1], [5, 6, 8, 7]), ([2], [7, 7])])
+    assert (found.tokens, found.covered, found.sentences, found.whole, found.candidates) == (6, 5, 2, 1, 14)
+
+
+def test_equal_pieces_may_be_copied() -> None:
+    assert same_pieces(["<pad>", "a", "7", "b"], ["<pad>", "7", "c", "a"]) == [(0, 0), (1, 3), (2, 1)]
+
+
+def test_lists_of_the_phrasebook_hold_unseen_translations(
+    prepared: Prepared, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    narrow, wide = (coverage(learned(prepared, frequent=50, best=best), pairs) for best in (0, 20))
+    assert wide.covered > 0.995 * wide.tokens > narrow.covered
+    assert wide.candidates < 0.4 * prepared.target_codec.size * wide.sentences
+
+
+def test_a_vmap_is_read_back_as_it_was_written(prepared: Prepared, tmp_path: Path) -> None:
+    shortlist = learned(prepared, frequent=30, best=8)
+    codecs = prepared.source_codec, prepared.target_codec
+    source, target = (codec.pieces(range(codec.size)) for codec in codecs)
+    shortlist.write_vmap(tmp_path / "vmap.txt", source, target)
+    assert same(read_vmap(tmp_path / "vmap.txt", source, target), shortlist)
+
+
+def test_a_vmap_is_laid_out_as_ctranslate2_reads_it(tmp_path: Path) -> None:
+    rows = [np.array(row, np.int64) for row in ([], [2, 3], [])]
+    Shortlist(np.array([0, 1]), rows).write_vmap(
+        tmp_path / "vmap.txt", ["<s>", "▁a", "b"], ["<s>", "</s>", "▁A", "\u00a0"]
+    )
+    assert (tmp_path / "vmap.txt").read_bytes() == "\t<s> </s>\n▁a\t▁A \u00a0\n".encode()
+
+
+def test_a_token_that_a_vmap_cannot_hold_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CodecError, match="'a b' cannot stand in a shortlist"):
+        Shortlist(np.array([0]), []).write_vmap(tmp_path / "vmap.txt", [], ["a b"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "\ta\nz\ta\n", "\ta\na\tz\n", "a\n", "\ta  b\n"])
+def test_what_is_no_shortlist_of_the_vocabulary_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "vmap.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"vmap\.txt: not a shortlist of this vocabulary"):
+        read_vmap(tmp_path / "vmap.txt", ["a", "b"], ["a", "b"])
+
+
+def test_a_store_of_nothing_allows_the_specials_and_copies(tmp_path: Path) -> None:
+    codec = Symbols(["a", "b"])
+    empty = write_store(tmp_path / "ids", [], codec, codec, max_length=9)
+    found = learn(empty, codec.size, codec.size, frequent=5, best=5, copies=[(4, 4)])
+    assert found.candidates([4, 5]).tolist() == [0, 1, 2, 3, 4]
