@@ -21,7 +21,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from transduce.cli import config, demo, doctor, evaluate, train, translate, verify, watch
+from transduce.cli import config, demo, doctor, evaluate, export, import_, score, train, translate, verify, watch
 from transduce.cli.display import Display
 from transduce.errors import Interrupted, UserError
 from transduce.version import __version__
@@ -41,6 +41,9 @@ app.command(epilog="Example: transduce train --source train.en --target train.de
 app.command(epilog="Example: transduce watch run/; transduce watch run/ --once")(watch.watch)
 app.command(epilog="Example: transduce translate run/ < in.en > out.de")(translate.translate)
 app.command(epilog="Example: transduce evaluate run/ --source test.en --reference test.de")(evaluate.evaluate)
+app.command(epilog="Example: transduce score run/ --source test.en --target test.de")(score.score)
+app.command(epilog="Example: transduce export run/ --to ctranslate2 -o model-ct2/")(export.export)
+app.command(name="import", epilog="Example: transduce import opus-mt-en-de/ -o en-de/")(import_.import_)
 app.command(epilog="Example: transduce verify run/; transduce verify resume run/ --steps 40")(verify.verify)
 app.command(epilog="Example: transduce config --preset tiny --set train.minutes=20")(config.config)
 
