@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,12 +22,12 @@ from command import ENVIRONMENT, command
 from garbage import read_garbage, write_garbage
 from short_phrases import short_phrases
 from test_files import Crash
-from test_translate_files import lines_kept
+from test_translate_files import kept_of
 from test_world import ended, process_of, torchrun, train, until
 from transduce import Trainer, Translator
 from transduce.bundle import load_model, open_bundle, unique_weights, write_bundle
 from transduce.decode.hypothesis import Request
-from transduce.decode.job import record_of
+from transduce.decode.job import part_of, record_of
 from transduce.errors import Interrupted, UserError
 from transduce.files import write_directory, write_file
 from transduce.text.codec import EOS
@@ -276,24 +278,40 @@ def test_a_translation_killed_again_and_again_ends_with_the_same_bytes(
     sources = [phrase.source for phrase in short_phrases("test", 20_000)]
     text = "".join(f"{sources[number % len(sources)]}\n" for number in range(lines))
     (tmp_path / "in").write_text(text, encoding="utf-8", newline="\n")
-    greedy, output = command("--quiet", "translate", bundle, tmp_path / "in", "--beam", "1", "-o"), tmp_path / "broken"
-    start = time.monotonic()
-    subprocess.run([*greedy, str(tmp_path / "whole")], env=ENVIRONMENT, check=True)
-    took, kills = time.monotonic() - start, 0
-    while kills < wanted and not output.exists():
-        before = lines_kept(output)
-        with subprocess.Popen([*greedy, str(output)], env=ENVIRONMENT) as process:
-            time.sleep(generator.uniform(0, min(0.8 * took, 2 * took / wanted)))
-            process.kill()
-        kills += process.returncode == -signal.SIGKILL
-        assert lines_kept(output) >= before or output.exists()
+    whole, output = tmp_path / "whole", tmp_path / "broken"
+    greedy = command("--quiet", "translate", bundle, tmp_path / "in", "--beam", "1", "-o")
+    subprocess.run([*greedy, str(whole)], env=ENVIRONMENT, check=True)
+    kills: Counter[str] = Counter()
+    while kills.total() < wanted and not output.exists():
+        instant = generator.choice(["starting", "in a window", "in a window", "as a window was written"])
+        kills[instant] += killed_once([*greedy, str(output)], output, instant, generator)
     if not output.exists() or record_of(output).exists():
         subprocess.run([*greedy, str(output)], env=ENVIRONMENT, check=True)
-    assert kills
-    assert output.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert kills.total()
+    assert output.read_bytes() == whole.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"in", "whole", "broken"}
-    tried = f"{lines:,} lines, {kills} kills at random instants"
+    instants = ", ".join(f"{number} {instant}" for instant, number in sorted(kills.items()))
+    tried = f"{lines:,} lines, {kills.total()} kills: {instants}"
     record(15, "`kill -9` while translating a file", tried, "the same command went on; the bytes of an unbroken work")
+
+
+def killed_once(words: list[str], output: Path, instant: str, generator: random.Random) -> bool:
+    """Go on with a translation and kill it; False if it was done before."""
+    before = kept_of(output)[0]
+    with subprocess.Popen(words, env=ENVIRONMENT) as process:
+        if instant == "starting":
+            time.sleep(generator.uniform(0, 2))
+        else:
+            while process.poll() is None and kept_of(output)[0] <= before:
+                time.sleep(0.001)
+            time.sleep(generator.uniform(0, 0.5) if instant == "in a window" else 0)
+        if instant == "as a window was written":
+            with suppress(FileNotFoundError):
+                while process.poll() is None and part_of(output).stat().st_size <= kept_of(output)[1]:
+                    time.sleep(0.0005)
+        process.kill()
+    assert kept_of(output)[0] >= before or output.exists()
+    return process.returncode == -signal.SIGKILL
 
 
 def test_a_model_that_never_ends_stops_at_its_limit(
@@ -301,12 +319,14 @@ def test_a_model_that_never_ends_stops_at_its_limit(
 ) -> None:
     never = tmp_path / "never"
     write_endless(small_run, never)
-    sources = [phrase.source for phrase in short_phrases("test", 4 * times(1000))][: times(1000)]
+    sources = [phrase.source for phrase in short_phrases("test", 8 * times(1000))][: times(1000)]
     (tmp_path / "in").write_text("".join(source + "\n" for source in sources), encoding="utf-8", newline="\n")
     for beam in ("1", "4"):
         output = tmp_path / f"out{beam}"
         done = subprocess.run(
-            command("translate", never, tmp_path / "in", "--beam", beam, "-o", output), env=ENVIRONMENT, check=False
+            command("--quiet", "translate", never, tmp_path / "in", "--beam", beam, "-o", output),
+            env=ENVIRONMENT,
+            check=False,
         )
         assert done.returncode == 0
         assert output.read_bytes().count(b"\n") == len(sources)
