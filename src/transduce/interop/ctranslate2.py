@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from transduce.bundle import Bundle, load_model
 from transduce.config import Config, ModelConfig
 from transduce.errors import UserError, require
@@ -112,6 +110,7 @@ def _empty(specs: Any, config: ModelConfig) -> Any:
 
 def _quantize(specs: Any, spec: Any) -> None:
     """Every matrix that CTranslate2 knows in int8, row by row: a weight is its integer divided by the row's scale."""
+    import numpy as np
 
     def visit(part: Any, name: str, value: Any) -> None:
         if name.endswith("/weight") and hasattr(part, "weight_scale"):
