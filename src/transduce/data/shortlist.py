@@ -1,14 +1,16 @@
 """A vocabulary shortlist: which target tokens a source sentence may need, so that search looks at no others.
 
-It is learned from the pairs alone: a source token brings along the target tokens that stand in the same pairs more
-often than chance would have it, by the likelihood ratio of Dunning (1993). Frequent target tokens are allowed always,
-and a source token may be copied. Counts are exact and their memory is bounded: a range of source tokens at a time.
+It is learned from the pairs alone, by IBM's model 1 (Brown et al. 1993): a source token brings along the target tokens
+that it explains best. Frequent target tokens are allowed always, and a source token may be copied. Memory is bounded:
+meetings are counted for a range of source tokens at a time, and of each only the partners met most go into the model.
+Shares of a meeting are counted in whole numbers, so that the result does not depend on how the pairs are cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,12 @@ from transduce.text.codec import SPECIALS
 Ids = npt.NDArray[np.int64]
 Pair = tuple[Sequence[int] | npt.NDArray[np.integer[Any]], Sequence[int] | npt.NDArray[np.integer[Any]]]
 
-PAIRS = 1_000_000  # of a larger store so many are looked at, evenly spread
-PRODUCTS = 1 << 21  # pairs of a source and a target token made at once
+PAIRS = 300_000  # of a larger store so many are looked at, evenly spread
+PRODUCTS = 1 << 21  # meetings of a source and a target token in memory at once
 CELLS = 1 << 25  # counts in memory at once: 128 MB
+PARTNERS = 256  # of a source token in the model
+ROUNDS = 5
+WHOLE = 2.0**20  # what a target token shares out among the source tokens of its pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,32 +91,39 @@ def learn(
     """
     places = np.unique(np.linspace(0, len(store) - 1, min(len(store), PAIRS)).astype(np.int64))
     chunks = _chunks(store, places)
-    sources = _pairs_with(store.source, chunks, source_size)
-    targets = _pairs_with(store.target, chunks, target_size)
-    by_frequency = np.lexsort((np.arange(target_size), -targets))[:frequent]
-    always = np.union1d(np.arange(len(SPECIALS)), by_frequency[targets[by_frequency] > 0])
-    others = np.setdiff1d(np.flatnonzero(targets), always)
-    rows: list[Ids] = []
-    for counts in _together(store, chunks, source_size, others, target_size):
-        for together in counts:
-            found = np.flatnonzero(together)
-            ratio = likelihood_ratio(together[found], sources[len(rows)], targets[others[found]], len(places))
-            order = np.lexsort((found, -ratio))
-            rows.append(others[found[order[: min(best, np.count_nonzero(ratio > 0))]]])
+    frequency = np.zeros(target_size, np.int64)
+    for chunk in chunks:
+        frequency += np.bincount(_distinct(store.target, chunk, target_size)[1], minlength=target_size)
+    by_frequency = np.lexsort((np.arange(target_size), -frequency))[:frequent]
+    always = np.union1d(np.arange(len(SPECIALS)), by_frequency[frequency[by_frequency] > 0])
+    meetings = _Meetings(store, chunks, source_size, np.setdiff1d(np.flatnonzero(frequency), always), target_size)
+    keys = meetings.partners()
+    shares = model_1(meetings, keys)
+    rows: list[Ids] = [np.empty(0, np.int64)] * source_size
+    sources, columns = np.divmod(keys, meetings.width)
+    order = np.lexsort((columns, -shares, sources))
+    firsts = np.searchsorted(sources, np.arange(source_size + 1))
+    for source, (first, last) in enumerate(pairwise(firsts)):
+        ranked = order[first:last][:best]
+        rows[source] = meetings.targets[columns[ranked[shares[ranked] > 0]]]
     for source, target in copies:
         rows[source] = np.append(rows[source], target)
     return _shortlist(always, rows)
 
 
-def likelihood_ratio(
-    together: npt.NDArray[Any], source: npt.NDArray[Any], target: npt.NDArray[Any], pairs: int
-) -> npt.NDArray[np.float64]:
-    """Dunning's ratio for tokens that are in so many pairs together and in so many each; 0: no more than by chance."""
-    c, s, t = (np.asarray(count, np.float64) for count in (together, source, target))
-    cells = (c, s - c, t - c, pairs - s - t + c)
-    margins = (s, pairs - s, t, pairs - t)
-    entropies = sum(map(_x_log_x, cells)) - sum(map(_x_log_x, margins)) + _x_log_x(np.float64(pairs))
-    return np.where(c * pairs > s * t, 2 * entropies, 0.0)
+def model_1(meetings: _Meetings, keys: Ids) -> npt.NDArray[np.float64]:
+    """How often, in WHOLEs, each partnership explains a target token, after some rounds of expectation maximisation."""
+    probabilities = np.ones(len(keys))
+    shares = np.zeros(len(keys))
+    for _ in range(ROUNDS):
+        shares = np.zeros(len(keys))
+        for met, slots in meetings.of_chunks():
+            places = np.minimum(np.searchsorted(keys, met), len(keys) - 1)
+            likely = np.where(keys[places] == met, probabilities[places], 0.0)
+            np.add.at(shares, places, np.rint(likely / np.bincount(slots, likely)[slots] * WHOLE))
+        sources = keys // meetings.width
+        probabilities = shares / np.maximum(np.bincount(sources, shares), 1.0)[sources]
+    return shares
 
 
 @dataclass(frozen=True)
@@ -151,10 +163,6 @@ def coverage(shortlist: Shortlist, pairs: Iterable[Pair]) -> Coverage:
     return Coverage(sentences, whole, tokens, covered, candidates)
 
 
-def _x_log_x(count: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
-    return count * np.log(np.maximum(count, 1.0))
-
-
 def _shortlist(always: Iterable[int], rows: Iterable[Iterable[int]]) -> Shortlist:
     allowed = np.unique(np.array(list(always), np.int64))
     return Shortlist(allowed, [np.setdiff1d(np.array(list(row), np.int64), allowed) for row in rows])
@@ -181,33 +189,48 @@ def _ranges(starts: Ids, lengths: Ids) -> Ids:
     return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
-def _pairs_with(side: Sequences, chunks: Iterable[Ids], size: int) -> Ids:
-    """In how many pairs each token is."""
-    counts = np.zeros(size, np.int64)
-    for places in chunks:
-        counts += np.bincount(_distinct(side, places, size)[1], minlength=size)
-    return counts
+class _Meetings:
+    """Who meets whom in the pairs: source tokens, and a null token after the last of them, with some target tokens.
 
+    A meeting is a number: source x width + the target's place among `targets`.
+    """
 
-def _together(
-    store: Store, chunks: Sequence[Ids], source_size: int, others: Ids, target_size: int
-) -> Iterator[npt.NDArray[np.int32]]:
-    """In how many pairs each source token is with each of the `others`: rows for a range of source tokens at a time."""
-    column = np.full(target_size, -1)
-    column[others] = np.arange(len(others))
-    height = max(CELLS // max(len(others), 1), 1)
-    for first in range(0, source_size, height):
-        counts = np.zeros((min(height, source_size - first), len(others)), np.int32)
-        for places in chunks:
-            numbers, tokens = _distinct(store.source, places, source_size)
-            here = (tokens >= first) & (tokens < first + len(counts))
-            numbers, rows = numbers[here], tokens[here] - first
-            target_numbers, targets = _distinct(store.target, places, target_size)
-            known = column[targets] >= 0
-            columns = column[targets[known]]
-            widths = np.bincount(target_numbers[known], minlength=len(places))
-            starts = np.cumsum(widths) - widths
-            crossed = columns[_ranges(starts[numbers], widths[numbers])]
-            cells = np.repeat(rows * len(others), widths[numbers]) + crossed
-            np.add.at(counts.reshape(-1), cells, np.int32(1))
-        yield counts
+    def __init__(self, store: Store, chunks: list[Ids], source_size: int, targets: Ids, target_size: int) -> None:
+        self.store, self.chunks, self.targets = store, chunks, targets
+        self.null, self.target_size = source_size, target_size
+        self.width = max(len(targets), 1)
+        self.column = np.full(target_size, -1)
+        self.column[targets] = np.arange(len(targets))
+
+    def partners(self) -> Ids:
+        """The meetings of each source token with the PARTNERS targets it meets most, and all of the null token's."""
+        found = []
+        height = max(CELLS // self.width, 1)
+        for first in range(0, self.null, height):
+            rows = min(height, self.null - first)
+            counts = np.zeros(rows * self.width, np.int32)
+            for chunk in self.chunks:
+                np.add.at(counts, self.of(chunk, first, first + rows)[0] - first * self.width, np.int32(1))
+            for row, met in enumerate(counts.reshape(rows, -1)):
+                columns = np.flatnonzero(met)
+                most = columns[np.argsort(-met[columns], kind="stable")[:PARTNERS]]
+                found.append(np.sort(most) + (first + row) * self.width)
+        return np.concatenate([*found, np.arange(len(self.targets)) + self.null * self.width])
+
+    def of_chunks(self) -> Iterator[tuple[Ids, Ids]]:
+        """All meetings, the null token's too."""
+        for chunk in self.chunks:
+            yield self.of(chunk, 0, self.null + 1)
+
+    def of(self, chunk: Ids, first: int, last: int) -> tuple[Ids, Ids]:
+        """The meetings of some source tokens; and of each, which target token of the chunk's it is."""
+        numbers, sources = _distinct(self.store.source, chunk, self.null)
+        numbers = np.concatenate([numbers, np.arange(len(chunk))])
+        sources = np.concatenate([sources, np.full(len(chunk), self.null)])
+        here = (sources >= first) & (sources < last)
+        numbers, sources = numbers[here], sources[here]
+        target_numbers, targets = _distinct(self.store.target, chunk, self.target_size)
+        known = self.column[targets] >= 0
+        widths = np.bincount(target_numbers[known], minlength=len(chunk))
+        slots = _ranges((np.cumsum(widths) - widths)[numbers], widths[numbers])
+        return np.repeat(sources * self.width, widths[numbers]) + self.column[targets[known]][slots], slots

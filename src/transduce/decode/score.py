@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transduce.config import SearchConfig
 from transduce.decode.engine import batches, go_on
-from transduce.decode.hypothesis import length_penalty
+from transduce.decode.hypothesis import length_divisor
 from transduce.evaluate.perplexity import perplexity
 from transduce.model import Transformer
 from transduce.text.codec import PAD
@@ -32,7 +32,7 @@ class PairScore:
     """Of the target, without the end token."""
     token_log_probabilities: tuple[float, ...]
     score: float
-    """By which a beam search would rank it: the log-probability over the length penalty."""
+    """By which a beam search without a coverage penalty would rank it: the log-probability over the length penalty."""
 
     @property
     def log_probability(self) -> float:
@@ -66,7 +66,7 @@ def score_pairs(
         for place, row in zip(places, rows, strict=True):
             ids = tuple(pairs[place][1])
             found = tuple(row[: len(ids) + 1])
-            scores[place] = PairScore(ids, found, math.fsum(found) / length_penalty(len(found), search.alpha))
+            scores[place] = PairScore(ids, found, math.fsum(found) / length_divisor(len(found), search))
     return [scores[place] for place in range(len(pairs))]
 
 
