@@ -40,7 +40,7 @@ def train(run: Path, source: Path, target: Path, size: int) -> float:
     """Tokens a second of a run, the median of its reports; the first has the start in it."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}", "-m", "transduce", "train"]
     settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
-    files = ["--source", source, "--target", target, "--out", run, "--preset", "tiny"]
+    files = ["--source", str(source), "--target", str(target), "--out", str(run), "--preset", "tiny"]
     done = subprocess.run(
         [sys.executable, *launcher, *files, *settings],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -50,5 +50,6 @@ def train(run: Path, source: Path, target: Path, size: int) -> float:
     if done.returncode:
         raise RuntimeError(f"{size} processes did not train: {last_line(done.stderr)}")
     log = (run / "log.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-    reports = [event["tokens_per_second"] for event in map(json.loads, log) if event["event"] == "report"]
+    events = map(json.loads, log)
+    reports = [float(event["tokens_per_second"]) for event in events if event["event"] == "report"]
     return statistics.median(reports[1:] or reports)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from command import Ran, transduce
 from transduce.bundle import open_bundle
-from transduce.cli.translate import read_file, read_stream
+from transduce.cli.lines import read_file, read_stream
 from transduce.decode.hypothesis import Hypothesis, Request
 from transduce.decode.translator import Translation, Translator
 

@@ -21,7 +21,7 @@ import pytest
 from command import ENVIRONMENT, command, spawn, transduce
 from transduce.bundle import read_manifest
 from transduce.cli import app
-from transduce.cli.translate import open_output
+from transduce.cli.lines import open_output
 from transduce.errors import UserError
 
 COMMANDS = [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]

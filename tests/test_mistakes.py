@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from command import Ran, transduce
-from transduce.cli.translate import read_file
+from transduce.cli.lines import read_file
 
 Arguments = list[str | Path]
 SMALL = ("--preset", "tiny", "--vocabulary", "300", "--steps", "2", "--threads", "1")

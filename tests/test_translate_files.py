@@ -27,7 +27,7 @@ from loud import WINDOW, Loud
 from test_files import Crash, Faults
 from test_mistakes import refused
 from transduce.bundle import MANIFEST, write_manifest
-from transduce.cli.translate import read_stream
+from transduce.cli.lines import read_stream
 from transduce.data.lines import MAX_LINE
 from transduce.decode.job import part_of, record_of, shard_of
 from transduce.decode.translator import Translation, Translator
@@ -422,7 +422,7 @@ def test_no_more_than_a_window_is_read_ahead(
         most.append(len(given) - (first_line - 1))
         return [Translation(line, 0.0, 0.0) for line in lines]
 
-    monkeypatch.setattr("transduce.cli.translate.read_stream", counting)
+    monkeypatch.setattr("transduce.cli.lines.read_stream", counting)
     loud.translate = translate  # type: ignore[method-assign,assignment]
     assert transduce("translate", small_run, "-o", tmp_path / "out").code == 0
     assert most == [WINDOW] * 10

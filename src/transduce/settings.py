@@ -54,6 +54,17 @@ def make_config(table: Mapping[str, Any], *, where: str, given: Container[str] =
         raise ConfigError(f"{'' if key in given else f'{where}: '}{_explain(error)}") from None
 
 
+def search_settings(settings: Iterable[str]) -> dict[str, Any]:
+    """`search.key=value` settings as a table of keys of that section; others have no say in a search."""
+    table = {}
+    for key, value in map(_parse_setting, settings):
+        section, _, field = key.partition(".")
+        if section != "search":
+            raise ConfigError(f"--set {key}: a model is what it is: only search.* can be set here")
+        table[field] = value
+    return table
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a table."""
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from transduce.bundle import load_weights, read_weights, unique_weights, write_bundle
+from transduce.bundle import load_weights, open_bundle, read_weights, unique_weights, write_bundle
 from transduce.card import model_card
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
@@ -18,8 +18,10 @@ from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.pace import Notes, stage
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
+from transduce.decode.conversion import convert_early
 from transduce.errors import RunError, UserError
 from transduce.files import write_file
+from transduce.interop.ctranslate2 import refusal
 from transduce.model import Transformer
 from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
@@ -257,6 +259,10 @@ class Trainer:
             ),
         )
         self.listener.note(f"wrote {path}")
+        try:
+            convert_early(open_bundle(path), self.listener.note)
+        except (OSError, UserError) as error:  # the model is there all the same
+            self.listener.warn(f"not converted for CTranslate2: {error}")
         return path
 
     def _configure(self, preset: str | None, path: Path | None, settings: list[str]) -> Config:
@@ -290,6 +296,8 @@ class Trainer:
             self.listener.note(line)
         for change in changes:
             self.listener.warn(change)
+        if lacking := refusal(self.config.model):
+            self.listener.warn(f"CTranslate2 has no {lacking}: this model will be translated by PyTorch, more slowly")
         if budget.seconds is not None and budget.seconds > DAY:
             self.listener.warn(too_long(self.config, budget, prepared.target_codec.size))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.display import Display
+from transduce.cli.translate import Engines
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def evaluate(
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
     alpha: Annotated[float | None, typer.Option(min=0, help="Length penalty.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Keep the translations here.")] = None,
+    engine: Annotated[Engines, typer.Option(help="CTranslate2 is faster, PyTorch can do everything.")] = Engines.AUTO,
 ) -> None:
     """Print sacreBLEU, chrF, the paper's BLEU and, for a model, perplexity; each with how it was made."""
     display: Display = context.obj
@@ -31,7 +33,7 @@ def evaluate(
         raise UserError("give MODEL --source FILE --reference FILE, or --hypothesis FILE --reference FILE")
     if model is None and any(option is not None for option in (beam, alpha, output)):
         raise UserError("--beam, --alpha and --output belong to a MODEL, not to --hypothesis")
-    from transduce.cli.translate import open_output, read_lines, refuse_output
+    from transduce.cli.lines import open_output, read_lines, refuse_output
     from transduce.evaluate.bleu import bleu, chrf, paper_bleu
 
     refuse_output(output)
@@ -44,7 +46,7 @@ def evaluate(
     if model is not None:
         from transduce.decode.translator import Translator
 
-        translator = Translator.load(model, warn=display.warn)
+        translator = Translator.load(model, engine=engine.value, warn=display.warn, say=display.note)
         lang = lang or (translator.bundle.target_lang if translator.bundle else None)
         hypotheses = translate_all(translator, lines, display, beam=beam, alpha=alpha)
         scores.append(likelihood(translator, lines, references))

@@ -27,7 +27,6 @@ class ComputeType(StrEnum):
     """What CTranslate2 can keep matrices in."""
 
     INT8 = "int8"
-    INT16 = "int16"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"

@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.display import Display
+
 
 def import_(
+    context: typer.Context,
     directory: Annotated[Path, typer.Argument(help="A MarianMT directory, such as OPUS-MT's.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new directory, for the bundle.")],
 ) -> None:
@@ -20,7 +23,11 @@ def import_(
     from transduce.cli.export import refuse_existing
 
     refuse_existing(output)
+    from transduce.bundle import open_bundle
+    from transduce.decode.conversion import convert_early
     from transduce.interop.marian_import import import_marian
 
+    display: Display = context.obj
     import_marian(directory, output)
+    convert_early(open_bundle(output), display.note)
     typer.echo(str(output))

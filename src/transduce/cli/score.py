@@ -37,7 +37,7 @@ def score(
     display: Display = context.obj
     if alignments and (tokens or alpha is not None):
         raise UserError("--alignments has no scores: leave out --tokens and --alpha, or --alignments")
-    from transduce.cli.translate import open_output, read_file, read_lines, refuse_output
+    from transduce.cli.lines import open_output, read_file, read_lines, refuse_output
 
     refuse_output(output)
     total, answers = (sum(1 for _ in read_file(path)) for path in (source, target))

@@ -5,29 +5,36 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.cli.display import Display
+from transduce.cli.lines import open_output, read, refuse_output, standard_input
 from transduce.decode.columns import Format, Layout, Row, format_of, layout
 from transduce.errors import UserError
+from transduce.files import sha256
 from transduce.version import __version__
 
 if TYPE_CHECKING:
     from transduce.decode.job import Work
     from transduce.decode.translator import Translator
 
-REPLACED = "not UTF-8: bad bytes became U+FFFD"
-CUT = "over 1 MiB: the rest is cut off"
-BOM = b"\xef\xbb\xbf"
 WINDOW = 2000  # lines read, translated and committed together; shards are cut between windows
+
+
+class Engines(StrEnum):
+    """Who runs the model."""
+
+    AUTO = "auto"
+    PYTORCH = "pytorch"
+    CTRANSLATE2 = "ctranslate2"
+
 
 Write = Callable[[bytes, int], None]
 """Takes the output of a window, and how many lines of input that answers."""
@@ -41,6 +48,11 @@ def translate(
     beam: Annotated[int | None, typer.Option(min=1, help="Beam size; 1 is greedy.")] = None,
     alpha: Annotated[float | None, typer.Option(min=0, help="Length penalty ((5 + length) / 6)^alpha.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Write so many outputs a line: line, score, text.")] = 1,
+    prefix: Annotated[str, typer.Option(help="How every output begins.")] = "",
+    glossary: Annotated[Path | None, typer.Option(help="A file of source<TAB>target terms that must be kept.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="search.key=value; see `transduce config`.")] = None,
+    engine: Annotated[Engines, typer.Option(help="CTranslate2 is faster, PyTorch can do everything.")] = Engines.AUTO,
+    ensemble: Annotated[list[Path] | None, typer.Option(help="Another model to average with; PyTorch.")] = None,
     shards: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts of the lines.")] = None,
     format_: Annotated[Format | None, typer.Option("--format", help="What a line is; else by the file's name.")] = None,
     column: Annotated[str | None, typer.Option(help="What to translate of a table: a name, or a number.")] = None,
@@ -50,6 +62,8 @@ def translate(
 
     Blank lines stay empty. Bad UTF-8 becomes U+FFFD, and a line too long for the model is translated in parts;
     a warning names each such line. From files to a file, the same command goes on where it was broken off.
+
+    Such as: transduce translate run/ big.txt -o out.txt --glossary terms.tsv --set search.no_repeat=4
     """
     display: Display = context.obj
     kind = format_ or format_of(inputs or [])
@@ -57,14 +71,20 @@ def translate(
     refuse(inputs or [], output, shards=shards, n_best=n_best, kind=kind)
     size = 1 if not inputs and standard_input().isatty() else WINDOW
     lines, digest = look_through(inputs, table) if inputs else (0, "")
+    from transduce.decode.glossary import Glossary
     from transduce.decode.job import Work, shard_of
-    from transduce.decode.translator import Translator
+    from transduce.settings import search_settings
 
-    translator = Translator.load(model, warn=display.warn)
-    if n_best > (beam or translator.search.beam):
+    translator = load(model, engine, ensemble or [], display)
+    terms = None if glossary is None else Glossary.read(glossary)
+    chosen = search_settings(set_ or [])
+    if not chosen.get("sampling", translator.search.sampling) and n_best > (
+        beam or chosen.get("beam", translator.search.beam)
+    ):
         raise typer.BadParameter(f"{n_best} is more than the beam: raise --beam", param_hint="--n-best")
-    options: dict[str, Any] = {"beam": beam, "alpha": alpha, "n_best": n_best}
-    task = Task(translator, table, options, read_rows(inputs, table), size, display)
+    options: dict[str, Any] = {"beam": beam, "alpha": alpha, "n_best": n_best, "prefix": prefix}
+    asked = {**options, "glossary": terms, "settings": chosen}
+    task = Task(translator, table, asked, read_rows(inputs, table), size, display)
     mine = shard_of(lines, WINDOW, shard=shard[0], of=shard[1]) if inputs else None
     if mine is not None and not mine:
         display.warn(f"--shards {shards}: has no lines: {lines:,} are cut only after each {WINDOW:,}th")
@@ -72,8 +92,10 @@ def translate(
         to_stream(task, output, mine)
         return
     settings = {**options, "format": kind.value, "column": column, "into": into, "shards": shards, "window": WINDOW}
-    settings |= {"engine": translator.engine.name, "transduce": __version__}
-    to_file(task, output, mine, Work(lines=lines, sha256=digest, model=digest_of(translator), settings=settings))
+    settings |= {"engine": translator.engine.name, "transduce": __version__, "set": " ".join(sorted(set_ or []))}
+    settings |= {"glossary": None if glossary is None else sha256(glossary)}
+    settings |= {"ensemble": " ".join(manifest_digest(other) for other in ensemble or [])}
+    to_file(task, output, mine, Work(lines=lines, sha256=digest, model=manifest_digest(model), settings=settings))
 
 
 @dataclass(frozen=True)
@@ -154,13 +176,22 @@ def packed(data: bytes, output: Path | None) -> bytes:
     return gzip.compress(data, mtime=0) if output is not None and output.suffix == ".gz" else data
 
 
-def digest_of(translator: Translator) -> str:
-    """The bundle's identity: its manifest hashes every other file."""
-    from transduce.bundle import MANIFEST
-    from transduce.files import sha256
+def load(model: Path, engine: Engines, ensemble: list[Path], display: Display) -> Translator:
+    """The translator of a model, or of several as one."""
+    from transduce.decode.translator import Translator
 
-    assert translator.bundle is not None
-    return sha256(translator.bundle.path / MANIFEST)
+    if not ensemble:
+        return Translator.load(model, engine=engine.value, warn=display.warn, say=display.note)
+    if engine is Engines.CTRANSLATE2:
+        raise UserError("--ensemble: CTranslate2 has no ensembles: --engine pytorch has")
+    return Translator.load_ensemble([model, *ensemble], warn=display.warn)
+
+
+def manifest_digest(model: Path) -> str:
+    """A bundle's identity: its manifest hashes every other file."""
+    from transduce.bundle import MANIFEST, locate
+
+    return sha256(locate(model) / MANIFEST)
 
 
 def look_through(inputs: list[Path], table: Layout) -> tuple[int, str]:
@@ -186,62 +217,6 @@ def read_rows(inputs: list[Path] | None, table: Layout) -> Iterator[Row]:
         yield replace(row, warnings=tuple(told)) if told else row
 
 
-def read_lines(inputs: list[Path] | None, display: Display) -> Iterator[str]:
-    """Every line of the files, or of stdin; what is not UTF-8 is replaced, with a warning that names the line."""
-    for name, number, text, problem in read(inputs):
-        if problem:
-            display.warn(f"{name}: line {number}: {problem}")
-        yield text
-
-
-def read(inputs: list[Path] | None) -> Iterator[tuple[str, int, str, str | None]]:
-    """Every line: the name of its file, its number there, its text, and what had to be done to it."""
-    files = [(str(path), read_file(path)) for path in inputs or ()] or [("stdin", read_stream(standard_input()))]
-    for name, lines in files:
-        for number, (text, problem) in enumerate(lines, 1):
-            yield name, number, text, problem
-
-
-def read_file(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Every line of a file, and what had to be done to it."""
-    from transduce.data.lines import read_blocks
-    from transduce.data.problems import Problem
-
-    done = {Problem.BAD_UTF8: REPLACED, Problem.OVER_LONG: CUT}
-    for block in read_blocks(path):
-        for index, text in enumerate(block.texts):
-            problem = block.problems.get(index)
-            yield text, None if problem is None else done[problem]
-
-
-def read_stream(stream: BinaryIO) -> Iterator[tuple[str, str | None]]:
-    r"""Every line of a stream, split at "\n" alone, and what had to be done to it; as files are read."""
-    from transduce.data.lines import CHUNK, MAX_LINE
-
-    longest, first = MAX_LINE + len(BOM + b"\r\n"), True
-    while raw := stream.readline(longest):
-        if len(raw) == longest and not raw.endswith(b"\n"):
-            while (rest := stream.readline(CHUNK)) and not rest.endswith(b"\n"):
-                pass
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if first:
-            line, first = line.removeprefix(BOM), False
-        if len(line) > MAX_LINE:
-            yield line[:MAX_LINE].decode("utf-8", errors="replace"), CUT
-            continue
-        try:
-            yield line.decode("utf-8"), None
-        except UnicodeDecodeError:
-            yield line.decode("utf-8", errors="replace"), REPLACED
-
-
-def standard_input() -> BinaryIO:
-    """The bytes of stdin."""
-    if sys.stdin is None:
-        raise UserError("stdin is closed: name input files, or pipe text in")
-    return sys.stdin.buffer
-
-
 def read_shards(value: str | None) -> tuple[int, int]:
     """I/N as two numbers; without it all is one shard."""
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", "1/1" if value is None else value)
@@ -264,26 +239,3 @@ def refuse(inputs: list[Path], output: Path | None, *, shards: str | None, n_bes
 
     if output is None or not inputs or not record_of(output).exists():  # else the work may go on
         refuse_output(output)
-
-
-def refuse_output(path: Path | None) -> None:
-    """An output is a new file, or a stdout that is open."""
-    if path is not None and (path.exists() or path.is_symlink()):
-        raise UserError(f"{path}: exists: choose another --output")
-    if path is None and sys.stdout is None:
-        raise UserError("stdout is closed: name a file with --output")
-
-
-@contextmanager
-def open_output(path: Path | None) -> Iterator[BinaryIO]:
-    """A file that appears when it is whole, or stdout as it is."""
-    from transduce.files import new_file
-
-    try:
-        with nullcontext(sys.stdout.buffer) if path is None else new_file(path) as file:
-            yield file
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        name = "stdout" if path is None else path
-        raise UserError(f"{name}: cannot write: {error.strerror or error}: choose another --output") from None

@@ -13,13 +13,14 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 from transduce.bundle import MANIFEST, Bundle, read_manifest, write_manifest
 from transduce.errors import BundleError, UserError, require
 from transduce.files import sha256, take_lock, write_directory, write_json
-from transduce.interop.ctranslate2 import EXTRA, WEIGHTS, convert
+from transduce.interop.ctranslate2 import EXTRA, WEIGHTS, convert, refusal
 
 FOLDER = "ctranslate2"
 COMPUTE_TYPE = "int8"
@@ -51,6 +52,12 @@ def ready(bundle: Bundle, say: Callable[[str], None], *, compute_type: str = COM
         return place
     tried = " nor in ".join(str(place.parent) for place in places)
     raise UserError(f"no place for the CTranslate2 model: cannot write in {tried}: set XDG_CACHE_HOME to one")
+
+
+def convert_early(bundle: Bundle, say: Callable[[str], None]) -> None:
+    """Convert a bundle that can be, so that its first translation need not wait."""
+    if find_spec("ctranslate2") is not None and refusal(bundle.config.model) is None:
+        ready(bundle, say)
 
 
 def _origin(bundle: Bundle, compute_type: str) -> dict[str, str]:
