@@ -17,7 +17,7 @@ from short_phrases import short_phrases
 from transduce import Translator
 from transduce.config import ModelConfig
 from transduce.data.phrasebook import Phrase
-from transduce.decode.alignment import Alignment, align, align_lines, align_pairs, taken_in, words
+from transduce.decode.alignment import Alignment, align, align_lines, align_pairs, cross_attention, words
 from transduce.decode.torch_engine import TorchEngine
 from transduce.errors import UserError
 from transduce.evaluate.alignment import AlignmentScore, Reference, alignment_error, diagonal, parse_links
@@ -123,30 +123,26 @@ def test_each_target_takes_the_source_it_looked_at_most() -> None:
     assert Alignment(soft[:, :0]).pharaoh() == Alignment(soft[:0]).pharaoh() == ""
 
 
-def test_a_word_takes_from_the_others_best_token_on_average_over_its_own() -> None:
+def test_a_words_first_token_looks_at_any_token_of_another() -> None:
     soft = np.array([[0.1, 0.6, 0.2], [0.7, 0.1, 0.1], [0.2, 0.3, 0.4]], np.float32)
     merged = Alignment(soft).merge([[0, 1], [2]], [[0], [1, 2]])
-    assert merged.soft.tolist() == [pytest.approx([0.6, 0.2]), pytest.approx([0.5, 0.25])]
+    assert merged.soft.tolist() == [pytest.approx([0.6, 0.2]), pytest.approx([0.7, 0.1])]
     assert Alignment(soft).merge([], [[0], [1, 2]]).soft.shape == (2, 0)
     assert Alignment(soft).merge([[0, 1], [2]], []).soft.shape == (0, 2)
 
 
-def test_what_is_taken_in_adds_up_to_what_the_layer_attends_to(engine: TorchEngine) -> None:
+def test_attention_is_that_of_decoding_step_by_step(engine: TorchEngine) -> None:
     source, target = [5, 6, 7, 8, 9], [10, 11, 4, 12]
     record = AttentionRecord()
     memory, may_attend = engine.model.encode(torch.tensor([[*source, EOS]]))
     cache = engine.model.start(memory)
     for token in (BOS, *target):
         engine.model.decode(torch.tensor([[token]]), None, may_attend, cache=cache, record=record)
-    layer = engine.model.decoder.layers[2].cross_attention
-    values = cache.memory[2][1][0]  # HSV
-    for step in range(len(target)):
-        weights = record.cross[step * 3 + 2][0, :, 0]  # HS
-        parts = [layer.output((weights[:, s, None] * values[:, s]).flatten()) for s in range(len(source) + 1)]
-        assert torch.stack(parts).sum(0) == pytest.approx(layer.output((weights.unsqueeze(1) @ values).flatten()))
-        lengths = torch.stack([part.norm() for part in parts])
-        expected = (lengths / lengths.sum())[:-1].numpy()
-        assert align(engine, source, target).soft[step] == pytest.approx(expected, abs=1e-6)
+    found = align(engine, source, target)
+    for step in range(len(target)):  # step 0 reads BOS and produces the first token
+        last = record.cross[step * 3 + 2][0, :, 0].mean(dim=0)
+        assert found.soft[step] == pytest.approx(last[:5].numpy(), abs=1e-6)
+        assert (int(last[:5].argmax()), step) in found.links
 
 
 def test_a_batch_does_not_change_an_alignment(engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +157,7 @@ def test_a_batch_does_not_change_an_alignment(engine: TorchEngine, monkeypatch: 
 def test_it_knows_which_words_translate_which(translator: Translator, unseen: list[Phrase]) -> None:
     found = align_lines(translator, [p.source for p in unseen], [p.target for p in unseen])
     by_place = [diagonal(p.source.count(" ") + 1, p.target.count(" ") + 1) for p in unseen]
-    assert error([a.links for a in found], unseen) < 0.65 * error(by_place, unseen)
+    assert error([a.links for a in found], unseen) < 0.7 * error(by_place, unseen)
 
 
 def test_the_last_layer_of_the_step_that_produces_a_token_knows_most(
@@ -169,13 +165,14 @@ def test_the_last_layer_of_the_step_that_produces_a_token_knows_most(
 ) -> None:
     codecs = translator.source_codec, translator.target_codec
     found: dict[tuple[int, str], list[Links]] = {place: [] for place in product((0, 1), ("produces", "reads"))}
-    for phrase in unseen[:60]:
+    for phrase in unseen[:150]:
         source, target = codecs[0].encode(phrase.source), codecs[1].encode(phrase.target)
         groups = words(codecs[0], source), words(codecs[1], target)
+        layers = cross_attention(translator.reference, [(source, target)])
         for (layer, step), links in found.items():
-            taken = taken_in(translator.reference, [(source, target)], layer)[0, :, : len(source)]
-            links.append(Alignment(taken[:-1] if step == "produces" else taken[1:]).merge(*groups).links)
-    errors = {place: error(links, unseen[:60]) for place, links in found.items()}
+            steps = layers[layer][0, :, : len(source)]
+            links.append(Alignment(steps[:-1] if step == "produces" else steps[1:]).merge(*groups).links)
+    errors = {place: error(links, unseen[:150]) for place, links in found.items()}
     assert min(errors, key=lambda place: errors[place]) == (1, "produces")
 
 

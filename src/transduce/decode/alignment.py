@@ -1,11 +1,11 @@
 """Which source words a target was made from, as the attention to the source tells.
 
-A target that is already there is read in one pass. What counts is how much of a source token a step takes in: the
-length of the vector that all heads together bring from it, weights times values (Kobayashi et al. 2020), not the
-weights alone. Of the two steps that see a token it is the one that produces it, not the next one, which reads it; and
-of the layers the last. On the phrasebook, whose alignments are known, these choices make the least errors.
+A target that is already there is read in one pass. Two steps of the decoder see a token: the one that produces it, and
+the next one, which reads it to go on. The first is the one to ask, in the last layer, by the mean over its heads; and
+of a word, the step that produces its first token. On the phrasebook, whose alignments are known, other layers, the
+reading step and the mean over a word's tokens make more errors.
 
-B batch, H heads, T target length, S source length, D d_model, V d_v.
+B batch, H heads, T target length, S source length.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Groups = list[list[int]]
 
-LAYER = -1
 TOKENS = 1024
 """Of a batch, padding included. The attention of every layer is kept: so many take about the memory that the longest
 line takes alone."""
@@ -38,26 +37,25 @@ line takes alone."""
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """How much each target token or word (rows) took from each of the source (columns): the soft alignment.
+    """How much each target token or word (rows) looked at each of the source (columns): the soft alignment.
 
-    Of tokens, a row with what came from the source's end token sums to 1; that column is left out.
+    What fell on the source's end token is left out, so that a row of tokens sums to 1 at most.
     """
 
     soft: NDArray[np.float32]
 
     @property
     def links(self) -> list[tuple[int, int]]:
-        """The hard alignment: each target token or word with the source's it took most from: (source, target)."""
+        """The hard alignment: each target token or word with the source's it looked at most: (source, target)."""
         if not self.soft.shape[1]:
             return []
         return sorted((int(best), row) for row, best in enumerate(self.soft.argmax(axis=1)))
 
     def merge(self, source: Groups, target: Groups) -> Alignment:
-        """By groups of tokens: the most that came from one token of the source's, on average over the target's."""
+        """By groups of tokens: how much the first of the target's looked at any one of the source's."""
         columns = [self.soft[:, group].max(axis=1) for group in source]
-        from_groups = np.stack(columns, axis=1) if columns else self.soft[:, :0]
-        rows = [from_groups[group].mean(axis=0) for group in target]
-        return Alignment(np.stack(rows) if rows else from_groups[:0])
+        onto_groups = np.stack(columns, axis=1) if columns else self.soft[:, :0]
+        return Alignment(onto_groups[[group[0] for group in target]])
 
     def pharaoh(self) -> str:
         """The links as Moses writes them: 0-0 1-2."""
@@ -75,8 +73,8 @@ def align_pairs(engine: TorchEngine, pairs: Sequence[Pair], *, between: Callable
     for places in batches([max(map(len, pair)) for pair in pairs], TOKENS, TOKENS):
         between()
         batch = [pairs[place] for place in places]
-        for place, (source, target), taken in zip(places, batch, taken_in(engine, batch, LAYER), strict=True):
-            found[place] = Alignment(taken[: len(target), : len(source)])
+        for place, (source, target), weights in zip(places, batch, cross_attention(engine, batch)[-1], strict=True):
+            found[place] = Alignment(weights[: len(target), : len(source)])
     return [found[place] for place in range(len(pairs))]
 
 
@@ -93,8 +91,8 @@ def align_lines(
 
 
 @torch.inference_mode()
-def taken_in(engine: TorchEngine, pairs: Sequence[Pair], layer: int) -> NDArray[np.float32]:
-    """Which share of what each step of each pair takes in at a decoder layer comes from each source token: BTS.
+def cross_attention(engine: TorchEngine, pairs: Sequence[Pair]) -> list[NDArray[np.float32]]:
+    """Where each step of each pair looks in the source, by decoder layer, the mean over heads: BTS.
 
     Step t produces token t and has just read token t - 1; one more step produces the end token.
     """
@@ -102,15 +100,7 @@ def taken_in(engine: TorchEngine, pairs: Sequence[Pair], layer: int) -> NDArray[
     memory, may_attend = model.encode(pad([source for source, _ in pairs]).to(engine.device))
     target = shift_right(pad([target for _, target in pairs]).to(engine.device))
     model.decode(target, memory, may_attend, record=record)
-    weights = record.cross[layer]  # BHTS
-    values = model.decoder.project(memory)[layer][1]  # BHSV
-    output = model.decoder.layers[layer].get_submodule("cross_attention.output").get_parameter("weight")
-    brought = torch.einsum("bhsv,dhv->bshd", values, output.unflatten(1, (weights.size(1), -1)))
-    # |sum of w_h b_h|^2 by the products of the heads' vectors: no vector for each step and source token
-    products = brought @ brought.transpose(-2, -1)  # BSHH
-    squares = torch.einsum("bhts,bgts,bshg->bts", weights, weights, products)
-    lengths = squares.clamp(min=0).sqrt()
-    return (lengths / lengths.sum(dim=-1, keepdim=True)).float().cpu().numpy()
+    return [layer.mean(dim=1).float().cpu().numpy() for layer in record.cross]  # BHTS -> BTS
 
 
 def words(codec: Codec, ids: Sequence[int]) -> Groups:
