@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ctranslate2 import Translator
 
+from transduce.bundle import open_bundle
 from transduce.data.preparation import Prepared, recall
 from transduce.data.shortlist import (
     Shortlist,
@@ -18,6 +20,7 @@ from transduce.data.shortlist import (
 )
 from transduce.data.store import Sequences, Store, write_store
 from transduce.errors import CodecError, CorpusError
+from transduce.interop import ctranslate2
 from transduce.text import Symbols
 from transduce.text.codec import SPECIALS
 
@@ -168,6 +171,24 @@ def test_a_vmap_is_laid_out_as_ctranslate2_reads_it(tmp_path: Path) -> None:
         tmp_path / "vmap.txt", ["<s>", "▁a", "b"], ["<s>", "</s>", "▁A", "\u00a0"]
     )
     assert (tmp_path / "vmap.txt").read_bytes() == "\t<s> </s>\n▁a\t▁A \u00a0\n".encode()
+
+
+def test_ctranslate2_keeps_a_sentence_alone_to_its_own_list(
+    run: Path, prepared: Prepared, pairs: list[tuple[list[int], list[int]]], tmp_path: Path
+) -> None:
+    ctranslate2.convert(open_bundle(run), tmp_path / "model", "float32")
+    source, target = (ctranslate2.tokens(codec) for codec in (prepared.source_codec, prepared.target_codec))
+    shortlist = learned(prepared, frequent=20, best=2)
+    shortlist.write_vmap(tmp_path / "model" / "vmap.txt", source, target)
+    translator = Translator(str(tmp_path / "model"), inter_threads=1, intra_threads=1)
+    lines = [[source[id] for id in ids] for ids, _ in pairs[:40]]
+    free, kept = (
+        [found.hypotheses[0] for found in translator.translate_batch(lines, max_batch_size=1, use_vmap=use)]
+        for use in (False, True)
+    )
+    lists = [{target[id] for id in shortlist.candidates(ids)} for ids, _ in pairs[:40]]
+    assert all(allowed.issuperset(tokens) for allowed, tokens in zip(lists, kept, strict=True))
+    assert not all(allowed.issuperset(tokens) for allowed, tokens in zip(lists, free, strict=True))
 
 
 def test_a_token_that_a_vmap_cannot_hold_is_named(tmp_path: Path) -> None:

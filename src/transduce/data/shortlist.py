@@ -148,8 +148,9 @@ class Coverage:
 def coverage(shortlist: Shortlist, pairs: Iterable[Pair]) -> Coverage:
     """Of pairs of ids that were not learned from: so the width can be chosen by measuring.
 
-    CTranslate2 allows a batch what any of its sentences is allowed. Only a list that holds what its own sentence needs
-    leaves the sentence's translation the same whatever its neighbours are.
+    CTranslate2 allows a batch what any of its sentences is allowed, and shares probability out among that alone. So the
+    more a list holds of what its own sentence needs, the less a translation depends on its neighbours; a little it
+    always does.
     """
     sentences = whole = tokens = covered = candidates = 0
     for source, target in pairs:
