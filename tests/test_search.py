@@ -83,7 +83,7 @@ def repeats(ids: Ids, size: int) -> bool:
         ({"no_repeat": 1}, lambda ids: not repeats(ids, 1)),
         ({"no_repeat": 2}, lambda ids: not repeats(ids, 2)),
     ],
-    ids=str,
+    ids=["at least 2", "at most 2", "at least 9", "no token twice", "no pair twice"],
 )
 def test_what_is_forbidden_is_left_out_and_the_rest_is_as_it_was(
     settings: dict[str, object], allowed: Callable[[Ids], bool]
