@@ -16,9 +16,11 @@ from random_weights import randomized
 from short_phrases import short_phrases
 from transduce import Translator
 from transduce.config import ModelConfig, SearchConfig
+from transduce.decode.alignment import align
 from transduce.decode.hypothesis import Request
 from transduce.decode.score import score_lines, score_pairs
 from transduce.decode.torch_engine import TorchEngine
+from transduce.errors import UserError
 from transduce.model import Transformer
 from transduce.text.codec import BOS, EOS
 
@@ -99,6 +101,13 @@ def test_what_search_found_has_the_score_that_search_gave_it(alpha: float) -> No
         ):
             assert score.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-9)
             assert score.score == pytest.approx(hypothesis.score, abs=1e-9)
+
+
+def test_an_ensemble_is_refused() -> None:
+    model = random_engine().model
+    for ask in (lambda engine: score_pairs(engine, [([5], [6])], SEARCH), lambda engine: align(engine, [5], [6])):
+        with pytest.raises(UserError, match="name one of the ensemble"):
+            ask(TorchEngine(model, model))
 
 
 def test_no_pairs_have_no_scores() -> None:

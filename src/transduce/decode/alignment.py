@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from transduce.decode.engine import batches, go_on
-from transduce.decode.score import Pair, encode_pairs
+from transduce.decode.score import Pair, encode_pairs, one_model
 from transduce.decode.torch_engine import TorchEngine, pad, shift_right
 from transduce.model import AttentionRecord
 from transduce.text import Codec, Symbols
@@ -96,7 +96,7 @@ def cross_attention(engine: TorchEngine, pairs: Sequence[Pair]) -> list[NDArray[
 
     Step t produces token t and has just read token t - 1; one more step produces the end token.
     """
-    model, record = engine.model, AttentionRecord()
+    model, record = one_model(engine), AttentionRecord()
     memory, may_attend = model.encode(pad([source for source, _ in pairs]).to(engine.device))
     target = shift_right(pad([target for _, target in pairs]).to(engine.device))
     model.decode(target, memory, may_attend, record=record)

@@ -13,6 +13,7 @@ from torch import Tensor
 from transduce.config import SearchConfig
 from transduce.decode.engine import batches, go_on
 from transduce.decode.hypothesis import length_divisor
+from transduce.errors import UserError
 from transduce.evaluate.perplexity import perplexity
 from transduce.model import Transformer
 from transduce.text.codec import PAD
@@ -56,18 +57,26 @@ def score_pairs(
     """The score of each pair of ids, both without the end token; a pair's does not depend on the others."""
     from transduce.decode.torch_engine import MAX_LOGITS, pad, shift_right  # which imports this file
 
+    model = one_model(engine)
     scores: dict[int, PairScore] = {}
-    budget = min(search.batch_tokens, MAX_LOGITS // engine.model.projection.out_features)
+    budget = min(search.batch_tokens, MAX_LOGITS // model.projection.out_features)
     for places in batches([max(map(len, pair)) for pair in pairs], budget, budget):
         between()
         source = pad([pairs[place][0] for place in places]).to(engine.device)
         expected = pad([pairs[place][1] for place in places]).to(engine.device)
-        rows = target_log_probabilities(engine.model, source, shift_right(expected), expected).tolist()
+        rows = target_log_probabilities(model, source, shift_right(expected), expected).tolist()
         for place, row in zip(places, rows, strict=True):
             ids = tuple(pairs[place][1])
             found = tuple(row[: len(ids) + 1])
             scores[place] = PairScore(ids, found, math.fsum(found) / length_divisor(len(found), search))
     return [scores[place] for place in range(len(pairs))]
+
+
+def one_model(engine: TorchEngine) -> Transformer:
+    """The engine's model; what is asked of given targets is asked of one."""
+    if len(engine.models) > 1:
+        raise UserError("scores and alignments of given pairs are those of one model: name one of the ensemble")
+    return engine.model
 
 
 def score_lines(
