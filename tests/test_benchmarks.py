@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,29 +16,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import page, peers
+from benchmarks import page, peer_translation, peers, translators
 from benchmarks.__main__ import measure
 from benchmarks.batches import EOS, FIRST, PAD, Batch, other_words, random_batch, read_batches, shifted, write_batches
+from benchmarks.cold import BARE, programs, start
+from benchmarks.cold import OURS as OUR_COMMAND
 from benchmarks.contenders import ANNOTATED, CONTENDERS, MARIAN, OURS, OURS_RESIDUAL, TORCH_NN, maker
 from benchmarks.contenders.ours import Ours
+from benchmarks.conversation import ContenderError
+from benchmarks.corpus import Text
 from benchmarks.environments import last_line
 from benchmarks.flops import flops_per_token, training_flops
 from benchmarks.page import BY_HAND, write_page
 from benchmarks.plan import ROUNDS, plan
-from benchmarks.race import ContenderError, Runner
+from benchmarks.race import Runner
 from benchmarks.results import (
+    Cold,
+    Contest,
     Growth,
     Machine,
     Race,
     Ranks,
+    Rate,
     Results,
     Speed,
+    Start,
     Startup,
     exponent,
     read_results,
     write_results,
 )
 from benchmarks.shapes import BASE3, TINY, Shape
+from benchmarks.translation import contest, mixed, score, turn
+from benchmarks.translation_page import SINGLE, translation
+from benchmarks.weights import export
+from transduce.bundle import open_bundle
+from transduce.data.phrasebook import phrases
 
 SMALL = Shape("small", layers=2, d_model=32, d_ff=64, num_heads=4, dropout=0.1, vocabulary=120)
 MACHINE = Machine("2026-01-31", "a processor, 2 cores", 2, "2.13.0")
@@ -188,7 +202,20 @@ def results() -> Results:
         preparation={"doctor": Growth(MACHINE, "the doctor", "pairs", [100, 200], [[0.1], [0.2]])},
         ranks=Ranks(MACHINE, "Multi30k", {1: [100.0, 110.0], 2: [150.0, 220.0]}),
         startup=Startup(MACHINE, "Multi30k", 29_000, [9.0, 11.0, 10.0], [2.0, 2.5, 3.0]),
+        translation={"beam 4": contest_record([500.0, 660.0, 600.0]), SINGLE: contest_record([200.0, 300.0, 250.0])},
+        translation_peers=[Rate("eole", [60.0, 90.0], beside=[590.0, 610.0], lines=500, bleu=9.87, words=9.5)],
+        cold=Cold(MACHINE, {OUR_COMMAND: [Start(0.7, 110 * 2**20), Start(0.9, None), Start(0.75, 130 * 2**20)]}),
     )
+
+
+def contest_record(ours: list[float]) -> Contest:
+    rates = [
+        Rate(translators.OURS, ours, 50 * 2**20, lines=10_000, bleu=30.12, words=11.25),
+        Rate(translators.BEST, [500.0, 600.0, 600.0], 40 * 2**20, lines=10_000, bleu=30.1, words=11.2),
+        Rate(translators.DEFAULTS, [200.0, 200.0, 200.0], lines=1_000),
+        Rate(translators.GENERATE, reason="failed: No module | named transformers", lines=1_000),
+    ]
+    return Contest(MACHINE, {"ctranslate2": "4.8.4"}, "Multi30k", "test_2016_flickr", 4, rates)
 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -243,7 +270,7 @@ def test_the_same_numbers_give_the_same_page(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_page(results(), tmp_path / name)
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.*"))
-    assert len(files) == 4
+    assert len(files) == 5
     assert all((tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes() for file in files)
 
 
@@ -259,3 +286,133 @@ def test_parts_that_were_not_measured_have_no_section(tmp_path: Path) -> None:
 def test_the_last_line_of_an_error_is_one_line(text: str) -> None:
     assert "\n" not in last_line(text)
     assert last_line(text + "\nERROR: the reason\n\n") == "ERROR: the reason"
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tests' bundle as all translators take it."""
+    directory = tmp_path_factory.mktemp("weights")
+    shutil.copytree(bundle, directory / "run")
+    export(open_bundle(directory / "run"), directory)
+    return directory
+
+
+@pytest.fixture
+def pairs(phrasebook: Path) -> list[tuple[str, str]]:
+    sides = [(phrasebook / f"valid.{lang}").read_text(encoding="utf-8").split("\n")[:24] for lang in ("en", "de")]
+    return list(zip(*sides, strict=True))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [(translators.OURS, translators.BEST, translators.DEFAULTS), (translators.OURS_TORCH, translators.GENERATE)],
+)
+def test_translators_of_one_precision_say_the_same(
+    names: tuple[str, ...], weights: Path, pairs: list[tuple[str, str]]
+) -> None:
+    lines = [source for source, _ in pairs]
+    made = [translators.maker(name)(weights) for name in names]
+    first, *others = [contender.translate(lines, beam=1) for contender in made]
+    assert all(other == first for other in others), "greedy search has nothing to rank"
+    first, *others = [contender.translate(lines, beam=4) for contender in made]
+    for other in others:
+        assert np.mean([mine == its for mine, its in zip(first, other, strict=True)]) > 0.8, "length penalties differ"
+
+
+def test_a_contest_scores_and_times_each_and_goes_on_without_one_who_fails(
+    weights: Path, pairs: list[tuple[str, str]]
+) -> None:
+    test, lines = Text("test", pairs), {"nobody": 3, translators.OURS: 3}
+    nobody, ours = contest(weights, Text("corpus", pairs), test, lines, beam=1, rounds=2).speeds
+    assert nobody == Rate("nobody", reason="failed: KeyError: 'nobody'", lines=3)
+    said = translators.maker(translators.OURS)(weights).translate([source for source, _ in pairs], beam=1)
+    assert ours.bleu == score(said, test)
+    assert len(ours.rounds) == 2
+    assert min(ours.rounds) > 0
+
+
+@given(st.lists(st.text(), min_size=1), st.integers(0, 9), st.integers(1, 9), st.integers(1, 9))
+def test_the_slow_get_the_first_lines_of_the_fast_and_rounds_follow_one_another(
+    pool: list[str], number: int, fast: int, slow: int
+) -> None:
+    fast = max(fast, slow)
+    assert turn(pool, number, slow, step=fast) == turn(pool, number, fast, step=fast)[:slow]
+    whole = turn(pool, 0, (number + 1) * fast, step=fast)
+    assert turn(pool, number, fast, step=fast) == whole[number * fast :]
+    assert whole == (pool * len(whole))[: len(whole)]
+
+
+def test_lines_are_mixed_and_all_there() -> None:
+    corpus, test = Text("corpus", [(f"{i}", "") for i in range(90)]), Text("test", [(f"t{i}", "") for i in range(10)])
+    found = mixed(corpus, test)
+    assert sorted(found) == sorted(source for source, _ in [*corpus.pairs, *test.pairs])
+    assert found[:10] != [source for source, _ in test.pairs]
+    assert found == mixed(corpus, test)
+
+
+def test_the_page_shows_translators_peers_and_what_was_aimed_at(tmp_path: Path) -> None:
+    write_page(results(), tmp_path)
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    ratios = "1.00 (1.00 - 1.10) | 3.00 (2.50 - 3.30)"
+    assert f"| {translators.OURS} | 10,000 | 600 | 500 - 660 | {ratios} |  | 30.12 | 11.2 | 50 MB |" in text
+    assert "| failed: No module \\| named transformers |" in text
+    assert "| eole | 500 | 75 | 60 - 90 | 0.12 (0.10 - 0.15) | 0.38 (0.30 - 0.45) |  | 9.87 | 9.5 |  |" in text
+    assert f"| {translators.OURS} | 100 | 4.0 | 3.3 - 5.0 |" not in text, "as many lines as were given"
+    assert f"| {translators.OURS} | 10,000 | 4.0 | 3.3 - 5.0 | 0.42 (0.40 - 0.50) |" in text
+    assert f"| {OUR_COMMAND} | 0.75 s | 0.70 s - 0.90 s | 120 MB | 110 MB - 130 MB |" in text
+    assert f"| beam 4: {translators.OURS} to {translators.BEST} | >= 1.0x | 1.00x | 1.00x - 1.10x | yes |" in text
+    assert "| >= 1.2x | 1.25x | 1.00x - 1.50x | yes |" in text
+    assert "| cold start | <= 0.8 s | 0.75 s | 0.70 s - 0.90 s | yes |" in text
+    assert translators.GENERATE not in text.partition("| target | aim |")[2].partition("\n\n")[0], "never faked"
+
+
+def test_a_target_that_is_missed_is_told() -> None:
+    missed = Results(translation={"beam 4": contest_record([300.0, 300.0, 300.0])})
+    assert "| >= 1.0x | 0.50x | 0.50x - 0.60x | no |" in translation(missed)
+
+
+def test_a_cold_start_ends_with_the_first_translation(weights: Path) -> None:
+    for name in (OUR_COMMAND, BARE):
+        found = start(programs(weights)[name])
+        assert found.seconds > 0
+        assert found.memory is None or found.memory > 2**20
+    with pytest.raises(RuntimeError, match="no translation: ValueError: why"):
+        start(["-c", "raise ValueError('why')"])
+
+
+PYTHON_THAT_ECHOES = """#!{python}
+import json, shutil, sys
+settings = json.load(open(sys.argv[-1]))
+if "src" in settings:
+    shutil.copy(settings["src"], settings["output"])
+elif "translate" in sys.argv:
+    sys.stdout.write(sys.stdin.read())
+"""
+
+
+@pytest.mark.parametrize("name", peer_translation.WAYS)
+def test_peers_translate_in_our_subwords_by_their_own_commands(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(PYTHON_THAT_ECHOES.format(python=sys.executable), encoding="utf-8")
+    python.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(peer_translation, "interpreter", lambda name: python)
+    monkeypatch.setitem(peer_translation.VOCABULARIES, "phrasebook", 400)
+    corpus = Text("phrasebook", [(phrase.source, phrase.target) for phrase in phrases("train", 400)])
+    lines = [source for source, _ in corpus.pairs[:5]]
+    assert peer_translation.Peer(name, corpus).translate(lines, beam=4)[0] == lines
+
+
+def test_a_peer_that_does_not_install_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_translation, "interpreter", lambda name: "did not install: ERROR: no wheel")
+    found = peer_translation.measure("eole", Text("phrasebook", []), Text("test", []), beam=4, rounds=1)
+    assert found == Rate("eole", reason="did not install: ERROR: no wheel", lines=peer_translation.LINES)
+
+
+def test_other_translators_need_nothing_of_the_package() -> None:
+    blocked = "import sys; sys.modules.update(dict.fromkeys(['transduce', 'pydantic', 'matplotlib']))"
+    program = f"{blocked}; import benchmarks.translators.__main__, benchmarks.translators.bare"
+    environment = {**os.environ, "PYTHONPATH": str(page.DOCS.parent)}
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0

@@ -72,11 +72,16 @@ def rewrite(path: Path, opened: Bundle, *, config: Config | None = None, card: s
     )
 
 
+def own(bundle: Path) -> dict[str, bytes]:
+    """The files of a bundle without what was made of them for CTranslate2."""
+    return {name: data for name, data in content(bundle).items() if not name.startswith("ctranslate2/")}
+
+
 def test_the_manifest_names_the_format_the_languages_and_the_hash_of_every_file(bundle: Path) -> None:
     table = manifest(bundle)
     assert table["format"] == 1
     assert table["languages"] == {"source": "en", "target": "de"}
-    files = {name: data for name, data in content(bundle).items() if name != "manifest.json"}
+    files = {name: data for name, data in own(bundle).items() if name != "manifest.json"}
     assert sorted(files) == sorted(FILES)
     assert table["files"] == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
@@ -86,6 +91,7 @@ def test_no_file_tells_where_or_by_whom_it_was_made(bundle: Path, run: Path, ses
     assert str(session_directory) in config  # the run needs the paths; the bundle must not have them
     secrets = [str(session_directory), str(Path.home()), getpass.getuser(), socket.gethostname()]
     said = content(bundle)
+    said.pop("ctranslate2/int8/model.bin", None)  # numbers: any bytes
     said[WEIGHTS] = said[WEIGHTS][: 8 + struct.unpack("<Q", said[WEIGHTS][:8])[0]]  # after it, numbers: any bytes
     for secret in secrets:
         word = re.compile(rb"(?<![A-Za-z0-9])" + re.escape(secret.encode()) + rb"(?![A-Za-z0-9])")
@@ -105,7 +111,7 @@ def test_training_files_are_kept_by_name_only(bundle: Path, tmp_path: Path, path
 def test_what_was_written_is_what_is_read(bundle: Path, tmp_path: Path) -> None:
     opened = open_bundle(bundle)
     rewrite(tmp_path / "new", opened, card=(bundle / "README.md").read_text(encoding="utf-8"))
-    assert content(tmp_path / "new") == content(bundle)
+    assert content(tmp_path / "new") == own(bundle)
 
 
 def test_the_card_says_what_the_model_is(bundle: Path, phrasebook: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_reader_that_went_away_is_no_failure(words: list[str]) -> None:
 
 
 def test_a_reader_that_takes_one_line_is_no_failure(bundle: Path, tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"a\n" * 6000)
+    (tmp_path / "in").write_bytes(b"The dog sees a bird.\n" * 6000)
     process = start("translate", bundle, tmp_path / "in", "--beam", "1")
     assert process.stdout
     assert process.stderr

@@ -34,6 +34,11 @@ class Display(Listener):
         if not self.quiet:
             self.console.print(escape(message), soft_wrap=True)
 
+    def aside(self, message: str) -> None:
+        """A line for a person who watches: on a terminal, or with --verbose."""
+        if self.verbose or self.console.is_terminal:
+            self.note(message)
+
     def warn(self, message: str) -> None:
         """A line that is shown even with --quiet."""
         self.console.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)

@@ -46,7 +46,7 @@ def evaluate(
     if model is not None:
         from transduce.decode.translator import Translator
 
-        translator = Translator.load(model, engine=engine.value, warn=display.warn, say=display.note)
+        translator = Translator.load(model, engine=engine.value, warn=display.warn, say=display.aside)
         lang = lang or (translator.bundle.target_lang if translator.bundle else None)
         hypotheses = translate_all(translator, lines, display, beam=beam, alpha=alpha)
         scores.append(likelihood(translator, lines, references))

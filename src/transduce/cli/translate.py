@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from transduce.decode.job import Work
     from transduce.decode.translator import Translator
 
+NAMED = 20  # doubtful lines; more are counted
 WINDOW = 2000  # lines read, translated and committed together; shards are cut between windows
 
 
@@ -110,6 +111,14 @@ class Task:
     size: int
     """Lines of a window."""
     display: Display
+    doubts: list[int] = field(default_factory=list)
+    """Numbers of lines whose translation is doubtful."""
+
+    def doubt(self, number: int, reason: str) -> None:
+        """Name a line, unless many have been named; `run` counts the others."""
+        self.doubts.append(number)
+        if len(self.doubts) <= NAMED:
+            self.display.warn(f"line {number}: {reason}")
 
     def run(self, write: Write, lines: range | None, done: int = 0) -> None:
         """Translate these lines, from 0, or all there are; so many of them are done already."""
@@ -124,6 +133,10 @@ class Task:
                 write(self.answer(window, first + done + 1), len(window))
                 done += len(window)
                 progress.update(bar, completed=done)
+        if len(self.doubts) > NAMED:
+            self.display.warn(
+                f"{len(self.doubts) - NAMED:,} more lines are doubtful, the last is line {self.doubts[-1]}"
+            )
 
     def answer(self, window: list[Row], first_line: int) -> bytes:
         """The lines of the output that belong to a window."""
@@ -134,7 +147,7 @@ class Task:
             if translation.error is not None:
                 self.display.warn(f"line {number}: not translated: {translation.error}")
             if translation.warning is not None:
-                self.display.warn(f"line {number}: {translation.warning}")
+                self.doubt(number, translation.warning)
             if self.options["n_best"] > 1:
                 lines += [f"{number}\t{each.score:.4f}\t{each.text}" for each in translation.alternatives]
             elif row.source is None:
@@ -181,7 +194,7 @@ def load(model: Path, engine: Engines, ensemble: list[Path], display: Display) -
     from transduce.decode.translator import Translator
 
     if not ensemble:
-        return Translator.load(model, engine=engine.value, warn=display.warn, say=display.note)
+        return Translator.load(model, engine=engine.value, warn=display.warn, say=display.aside)
     if engine is Engines.CTRANSLATE2:
         raise UserError("--ensemble: CTranslate2 has no ensembles: --engine pytorch has")
     return Translator.load_ensemble([model, *ensemble], warn=display.warn)

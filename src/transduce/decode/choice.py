@@ -16,29 +16,31 @@ from transduce.interop.ctranslate2 import refusal
 Wanted = Literal["auto", "pytorch", "ctranslate2"]
 
 
-def open_engine(bundle: Bundle, wanted: Wanted, say: Callable[[str], None]) -> Engine:
+def open_engine(
+    bundle: Bundle, wanted: Wanted, say: Callable[[str], None], warn: Callable[[str], None] | None = None
+) -> Engine:
     """The engine that is wanted; `auto`: CTranslate2, or PyTorch where it is missing or has no such model.
 
-    `say` hears which it is, in a line.
+    `say` hears which it is, in a line; `warn`, if it is another, of a conversion that was damaged.
     """
     if wanted == "pytorch":
         return _pytorch(bundle, "asked for", say)
     if wanted == "ctranslate2":
         if reason := refusal(bundle.config.model):
             raise UserError(f"{bundle.path}: CTranslate2 has no {reason}: --engine pytorch has")
-        return _ctranslate2(bundle, say)
+        return _ctranslate2(bundle, say, warn or say)
     if reason := refusal(bundle.config.model):
         return _pytorch(bundle, f"CTranslate2 has no {reason}", say)
     if find_spec("ctranslate2") is None:
         return _pytorch(bundle, "CTranslate2, which is faster, is not installed: pip install 'transduce[fast]'", say)
     try:
-        return _ctranslate2(bundle, say)
+        return _ctranslate2(bundle, say, warn or say)
     except UserError as error:  # no place for its files
         return _pytorch(bundle, str(error), say)
 
 
-def _ctranslate2(bundle: Bundle, say: Callable[[str], None]) -> Engine:
-    engine = Ctranslate2Engine(ready(bundle, say), bundle.config)
+def _ctranslate2(bundle: Bundle, say: Callable[[str], None], warn: Callable[[str], None]) -> Engine:
+    engine = Ctranslate2Engine(ready(bundle, say, warn), bundle.config)
     say(f"engine: CTranslate2, {COMPUTE_TYPE}, {engine.workers} threads")
     return engine
 

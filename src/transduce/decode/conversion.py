@@ -29,12 +29,18 @@ LOCK = "lock"
 KEPT = 8
 
 
-def ready(bundle: Bundle, say: Callable[[str], None], *, compute_type: str = COMPUTE_TYPE) -> Path:
-    """The directory of a whole conversion of this bundle, which is made if there is none."""
+def ready(
+    bundle: Bundle,
+    say: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+    *,
+    compute_type: str = COMPUTE_TYPE,
+) -> Path:
+    """The directory of a whole conversion of this bundle, which is made if there is none; `warn` hears of damage."""
     origin = _origin(bundle, compute_type)
     places = _places(bundle, origin, compute_type)
     for place in places:
-        if _is_whole(place, origin, say):
+        if _is_whole(place, origin, warn or say):
             _mark_used(place)
             return place
     for place in places:

@@ -73,7 +73,7 @@ class Translator:
 
         bundle = open_bundle(Path(path))
         codecs = bundle.source_codec, bundle.target_codec
-        opened = open_engine(bundle, engine, say)
+        opened = open_engine(bundle, engine, say, warn)
         return cls(opened, *codecs, bundle.config.search, bundle=bundle, warn=warn, say=say)
 
     @classmethod
