@@ -52,12 +52,29 @@ def shared_data() -> Path:
 @cache
 def text() -> Text:
     """The corpus."""
-    directory = shared_data() / "multi30k"
-    if not directory.is_dir():
+    if not multi30k().is_dir():
         return Text("phrasebook", [(phrase.source, phrase.target) for phrase in phrases("train", 30_000)])
-    sides = [gzip.decompress((directory / f"train.{lang}.gz").read_bytes()).decode() for lang in ("en", "de")]
+    return Text("Multi30k", read_pairs("train"))
+
+
+@cache
+def held_out() -> Text:
+    """Pairs that are not in the corpus."""
+    if not multi30k().is_dir():
+        return Text("phrasebook's test", [(phrase.source, phrase.target) for phrase in phrases("test", 1_000)])
+    return Text("test_2016_flickr", read_pairs("test_2016_flickr"))
+
+
+def multi30k() -> Path:
+    """Where Multi30k would be."""
+    return shared_data() / "multi30k"
+
+
+def read_pairs(part: str) -> list[tuple[str, str]]:
+    """A part of Multi30k."""
+    sides = [gzip.decompress((multi30k() / f"{part}.{lang}.gz").read_bytes()).decode() for lang in ("en", "de")]
     source, target = (side.split("\n")[:-1] for side in sides)
-    return Text("Multi30k", list(zip(source, target, strict=True)))
+    return list(zip(source, target, strict=True))
 
 
 def learn(pairs: list[tuple[str, str]], vocabulary: int) -> Codec:

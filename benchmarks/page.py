@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks import translation_page
 from benchmarks.contenders import OURS_RESIDUAL
+from benchmarks.markdown import spread, table, wrapped
 from benchmarks.pictures import PICTURES
-from benchmarks.results import Growth, Race, Ranks, Results, Shares, Speed, Startup
+from benchmarks.results import Cold, Contest, Growth, Race, Ranks, Results, Shares, Speed, Startup
 
 DOCS = Path(__file__).parent.parent / "docs"
 BY_HAND = "## Where the speed comes from"
@@ -100,6 +101,8 @@ def sections(results: Results, images: Iterable[tuple[str, str]]) -> list[str]:
         "growth": growth(results),
         "startup": startup(results.startup),
         "ranks": ranks(results.ranks),
+        "translation": translation_page.translation(results),
+        "cold": translation_page.cold(results.cold),
     }
     shown = {name: [image for section, image in images if section == name] for name in found}
     return [head(results), *(part for name, text in found.items() if text for part in (text, *shown[name]))]
@@ -120,10 +123,11 @@ def head(results: Results) -> str:
     )
 
 
-def measured(results: Results) -> list[Race | Growth | Startup]:
+def measured(results: Results) -> list[Race | Growth | Startup | Contest | Cold]:
     """Every record that knows its machine."""
     growths = [*results.growth.values(), *results.preparation.values()]
-    return [*results.training.values(), *growths, *([results.startup] if results.startup else [])]
+    others = [each for each in (results.startup, results.cold) if each is not None]
+    return [*results.training.values(), *growths, *results.translation.values(), *others]
 
 
 def training(results: Results) -> str:
@@ -281,24 +285,3 @@ def ranks(found: Ranks | None) -> str:
     ]
     text = RANKS.format(text=found.text, rounds=len(found.gains))
     return wrapped(text) + "\n" + table(["processes", "target tokens/s", "range", "gain"], rows, numbers=(0, 1, 3))
-
-
-def wrapped(text: str) -> str:
-    """The same with lines that fit; what a bullet says stays indented."""
-    lines = [
-        textwrap.fill(line, 120, subsequent_indent="  " * line.startswith("-"), break_on_hyphens=False)
-        for line in text.split("\n")
-    ]
-    return "\n".join(lines)
-
-
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int]) -> str:
-    """A Markdown table; the columns in `numbers` stand on the right."""
-    rule = "|".join("---:" if column in numbers else "---" for column in range(len(heading)))
-    return f"| {' | '.join(heading)} |\n|{rule}|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """The range of some numbers, or the one that they all are."""
-    ends = [form.format(min(values)), form.format(max(values))]
-    return " - ".join(dict.fromkeys(ends))

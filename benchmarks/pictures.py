@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import translators
 from benchmarks.contenders import OURS, OURS_RESIDUAL
 from benchmarks.results import Growth, Race, Results, Speed
 from transduce.explain.drawing import INK, PALETTE
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS, OTHERS = {OURS: PALETTE[6], OURS_RESIDUAL: PALETTE[3]}, "#BBBBBB"
+COLOURS = {
+    OURS: PALETTE[6],
+    OURS_RESIDUAL: PALETTE[3],
+    translators.OURS: PALETTE[6],
+    translators.OURS_TORCH: PALETTE[3],
+}
+OTHERS = "#BBBBBB"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "transduce",
@@ -92,6 +99,24 @@ def draw_bars(axes: Axes, rows: Sequence[str], found: dict[str, list[float]]) ->
     axes.grid(axis="x")
 
 
+def translation(results: Results) -> str | None:
+    """Sentences a second, a panel a contest, our names marked."""
+    contests = results.translation
+    rows = list(dict.fromkeys(rate.name for contest in contests.values() for rate in contest.speeds))
+    if not rows:
+        return None
+
+    def fill(figure: Figure) -> None:
+        figure.set_size_inches(2.6 + 2.9 * len(contests), 0.9 + 0.34 * len(rows))
+        for axes, (name, contest) in zip(axes_in_a_row(figure, len(contests)), contests.items(), strict=True):
+            draw_bars(axes, rows, {rate.name: rate.rounds for rate in contest.speeds if rate.rounds})
+            axes.set_title(name)
+            axes.tick_params(axis="y", length=0, labelleft=axes is figure.axes[0])
+        figure.supxlabel("sentences a second", fontsize="medium")
+
+    return to_svg(fill)
+
+
 def growth(results: Results) -> str | None:
     """Seconds against size, both logarithmic, with the fitted exponents."""
     panels = [[each] for each in results.growth.values()]
@@ -155,4 +180,5 @@ PICTURES = (
     ),
     Picture("performance-memory.svg", "training", "Bars: peak memory of each loop", memory),
     Picture("performance-growth.svg", "growth", "Lines: time against size, for updates and preparation", growth),
+    Picture("performance-translation.svg", "translation", "Bars: sentences a second of each translator", translation),
 )

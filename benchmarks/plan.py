@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import peers
+from benchmarks import peer_translation, peers, translators
+from benchmarks.cold import cold
 from benchmarks.contenders import CONTENDERS, LEVERS, OURS, TORCH_NN
-from benchmarks.corpus import text, workload
+from benchmarks.corpus import Text, held_out, text, workload
 from benchmarks.growth import growth_with_batch, growth_with_length, preparation
 from benchmarks.race import race
 from benchmarks.ranks import ranks
@@ -20,6 +21,9 @@ from benchmarks.results import Results, Speed
 from benchmarks.shapes import BASE, BASE3, TINY, Shape
 from benchmarks.shares import shares
 from benchmarks.startup import startup
+from benchmarks.translation import LINES, SINGLE_LINES, contest
+from benchmarks.translation_page import BEAM, GREEDY, SINGLE
+from benchmarks.weights import weights
 
 ROUNDS = {
     "training": 7,
@@ -31,6 +35,8 @@ ROUNDS = {
     "preparation": 3,
     "startup": 3,
     "ranks": 3,
+    "translation": 5,
+    "cold": 5,
 }
 FULL_ROUNDS = {
     "training": 15,
@@ -42,6 +48,8 @@ FULL_ROUNDS = {
     "preparation": 5,
     "startup": 5,
     "ranks": 5,
+    "translation": 9,
+    "cold": 9,
 }
 EVERYONE, THE_TWO = tuple(CONTENDERS), (OURS, TORCH_NN)
 
@@ -205,6 +213,55 @@ def scalings(rounds: int) -> list[Task]:
     return [Task("from one process to two", rounds * 110.0, run)]
 
 
+def translations(rounds: int) -> list[Task]:
+    """Beam search, greedy search, and a line at a time."""
+
+    def task(name: str, lines: dict[str, int], seconds: float, *, beam: int, single: bool = False) -> Task:
+        def run(results: Results) -> None:
+            few = Text(held_out().name, held_out().pairs[:100])
+            results.translation[name] = contest(
+                weights(text()), text(), few if single else held_out(), lines, beam=beam, rounds=rounds, single=single
+            )
+
+        return Task(f"translation, {name}", (rounds + 1) * seconds + 30, run)
+
+    return [
+        task(BEAM, LINES, 65.0, beam=4),
+        task(GREEDY, LINES, 20.0, beam=1),
+        task(SINGLE, SINGLE_LINES, 8.0, beam=4, single=True),
+        *translating_peers(min(rounds, 2)),
+    ]
+
+
+def translating_peers(rounds: int) -> list[Task]:
+    """Peers that translate by their own commands, with ours beside them."""
+
+    def task(name: str) -> Task:
+        def ours() -> list[float]:
+            few = {translators.OURS: 2_000}
+            return contest(weights(text()), text(), held_out(), few, beam=4, rounds=2).speeds[0].rounds
+
+        def run(results: Results) -> None:
+            before = ours()
+            found = peer_translation.measure(name, text(), held_out(), beam=4, rounds=rounds)
+            others = [other for other in results.translation_peers if other.name != name]
+            beside = [] if found.reason else before + ours()
+            results.translation_peers = [*others, replace(found, beside=beside)]
+
+        return Task(f"translation, {name}", rounds * 40.0 + 40, run)
+
+    return [task(name) for name in peer_translation.WAYS]
+
+
+def cold_starts(rounds: int) -> list[Task]:
+    """From a command to its first translation."""
+
+    def run(results: Results) -> None:
+        results.cold = cold(weights(text()), rounds)
+
+    return [Task("cold starts", (rounds + 1) * 9.0, run)]
+
+
 def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Task]:
     """The tasks of some parts, in the order in which the page shows them."""
     tasks = {
@@ -217,5 +274,7 @@ def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Ta
         "preparation": preparations(rounds["preparation"]),
         "startup": startups(rounds["startup"]),
         "ranks": scalings(rounds["ranks"]),
+        "translation": translations(rounds["translation"]),
+        "cold": cold_starts(rounds["cold"]),
     }
     return [task for part in tasks if part in parts for task in tasks[part]]

@@ -3,81 +3,42 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from benchmarks.batches import write_batches
 from benchmarks.contenders import MARIAN
+from benchmarks.conversation import ContenderError, Conversation
 from benchmarks.corpus import Workload
-from benchmarks.environments import interpreter, last_line
+from benchmarks.environments import interpreter
 from benchmarks.flops import flops_per_token, sgemm
 from benchmarks.results import Race, Speed, this_machine
 from benchmarks.shapes import Shape
 
-ROOT = Path(__file__).parent.parent
 ENVIRONMENTS = {MARIAN: "marian"}  # contenders that have one of their own
 
 
-class ContenderError(Exception):
-    """A contender could not be started or died; says why."""
-
-
-class Runner:
-    """A contender in its own process; between commands it sleeps. What it says besides is kept beside the batches."""
+class Runner(Conversation):
+    """A training loop in its own process; what it says is kept beside the batches."""
 
     def __init__(self, contender: str, shape: Shape, batches: Path) -> None:
         python = interpreter(ENVIRONMENTS[contender]) if contender in ENVIRONMENTS else Path(sys.executable)
         if isinstance(python, str):
             raise ContenderError(python)
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
-        environment.pop("OMP_WAIT_POLICY", None)  # as users have it
-        self.errors = batches.parent / f"{contender}.log"
-        with self.errors.open("w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen(
-                [python, "-m", "benchmarks.worker", contender, json.dumps(asdict(shape)), batches],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-                cwd=ROOT,
-                encoding="utf-8",
-            )
-
-    def __enter__(self) -> Runner:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        command: list[str | Path] = [python, "-m", "benchmarks.worker", contender, json.dumps(asdict(shape)), batches]
+        super().__init__(command, batches.parent / f"{contender}.log")
 
     def train(self, numbers: Sequence[int]) -> float:
         """Seconds for an update with each of these batches."""
-        return float(self._ask({"train": list(numbers)})["seconds"])
+        return float(self.ask({"train": list(numbers)})["seconds"])
 
     def peak_memory(self) -> int:
         """Bytes above what the process held after its imports."""
-        return int(self._ask({"memory": True})["peak"])
-
-    def _ask(self, command: dict[str, object]) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            print(json.dumps(command), file=self.process.stdin, flush=True)
-            answer = self.process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        if not answer:
-            self.process.wait()
-            said = self.errors.read_text(encoding="utf-8", errors="replace")
-            raise ContenderError(f"failed: {last_line(said)}")
-        return json.loads(answer)
+        return int(self.ask({"memory": True})["peak"])
 
 
 class Entry:

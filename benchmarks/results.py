@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.contenders import OURS, TORCH_NN
 from benchmarks.shapes import Shape
+from benchmarks.translators import OURS as OUR_TRANSLATOR
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Speed:
-    """A contender's target tokens a second, one number a round, or the reason why there are none."""
+    """What a contender did in a second, one number a round, or the reason why there are none.
+
+    Training loops count target tokens, translators sentences.
+    """
 
     name: str
     rounds: list[float] = field(default_factory=list)
@@ -60,15 +65,51 @@ class Race:
 
     def ratios(self, speed: Speed, to: str = TORCH_NN) -> list[float]:
         """To the torch.nn loop: round by round for those who took turns with it; others by way of ours beside them."""
-        found = {each.name: each for each in self.speeds if each.rounds}
-        if to not in found:
-            return []
-        if speed in self.speeds:
-            return [mine / its for mine, its in zip(speed.rounds, found[to].rounds, strict=True)]
-        if not speed.beside or OURS not in found:
-            return [mine / found[to].median for mine in speed.rounds]
-        ours = statistics.median(self.ratios(found[OURS], to)) / statistics.median(speed.beside)
-        return [mine * ours for mine in speed.rounds]
+        return ratios(speed, self.speeds, to=to, ours=OURS)
+
+
+@dataclass(frozen=True)
+class Rate(Speed):
+    """A translator's sentences a second, and what its translations are like."""
+
+    lines: int = 0
+    """A round."""
+    bleu: float | None = None
+    words: float | None = None
+    """Of an output, on average."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Translators that took turns on the same lines."""
+
+    machine: Machine
+    versions: dict[str, str]
+    text: str
+    test: str
+    """What BLEU was measured on."""
+    beam: int
+    speeds: list[Rate]
+
+    def ratios(self, rate: Rate, to: str) -> list[float]:
+        """To another one: round by round for those who took turns with it; others by way of ours beside them."""
+        return ratios(rate, self.speeds, to=to, ours=OUR_TRANSLATOR)
+
+
+@dataclass(frozen=True)
+class Start:
+    """From a command to its first translation: seconds, and the most bytes that were resident."""
+
+    seconds: float
+    memory: int | None
+
+
+@dataclass(frozen=True)
+class Cold:
+    """Programs that translate one line, each started anew, round after round."""
+
+    machine: Machine
+    starts: dict[str, list[Start]]
 
 
 @dataclass(frozen=True)
@@ -150,12 +191,29 @@ class Results:
     company: Race | None = None
     """Beside a busy process."""
     shares: dict[str, Shares] = field(default_factory=dict)
+    translation: dict[str, Contest] = field(default_factory=dict)
+    translation_peers: list[Rate] = field(default_factory=list)
+    """With models of their own, by their own commands; shown with "beam 4"."""
+    cold: Cold | None = None
 
     def main_races(self) -> dict[str, Race]:
         """Those with the most contenders, at the vocabulary that shapes have by default."""
         usual = {name: race for name, race in self.training.items() if race.shape.vocabulary == Shape.vocabulary}
         most = max((len(race.speeds) for race in usual.values()), default=0)
         return {name: race for name, race in usual.items() if len(race.speeds) == most}
+
+
+def ratios(speed: Speed, speeds: Sequence[Speed], *, to: str, ours: str) -> list[float]:
+    """To one of `speeds`: round by round for another of them, else by way of ours, which was measured beside it."""
+    found = {each.name: each for each in speeds if each.rounds}
+    if to not in found:
+        return []
+    if speed in speeds:
+        return [mine / its for mine, its in zip(speed.rounds, found[to].rounds, strict=True)] if speed.rounds else []
+    if not speed.beside or ours not in found:
+        return [mine / found[to].median for mine in speed.rounds]
+    factor = statistics.median(ratios(found[ours], speeds, to=to, ours=ours)) / statistics.median(speed.beside)
+    return [mine * factor for mine in speed.rounds]
 
 
 def exponent(sizes: list[int], seconds: list[float]) -> float:
