@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import MarianMTModel, MarianTokenizer
@@ -17,7 +17,7 @@ class Generate:
 
     def __init__(self, directory: Path) -> None:
         self.tokenizer = MarianTokenizer.from_pretrained(directory)
-        self.model: Any = MarianMTModel.from_pretrained(directory)
+        self.model = cast(Any, MarianMTModel.from_pretrained(directory))
         self.model.eval()
 
     @torch.inference_mode()
