@@ -118,7 +118,7 @@ def test_the_perplexity_of_all_is_the_one_of_evaluate(
     translator: Translator, lines: tuple[list[str], list[str]]
 ) -> None:
     sources, targets = [*lines[0], "", "A dog."], [*lines[1], "Ein Hund.", ""]
-    scores = score_lines(translator, sources, targets)
+    scores = translator.score(sources, targets)
     nll, tokens = translator.likelihood(sources, targets)
     assert sum(score.tokens for score in scores) == tokens
     assert -sum(score.log_probability for score in scores) == pytest.approx(nll, rel=1e-5)

@@ -24,6 +24,7 @@ from transduce.text.codec import EOS, Codec
 if TYPE_CHECKING:
     from transduce.decode.choice import Wanted
     from transduce.decode.glossary import Glossary
+    from transduce.decode.score import PairScore
     from transduce.decode.torch_engine import TorchEngine
 
 __all__ = ["Alternative", "Continuation", "Token", "Translation", "Translator"]
@@ -195,6 +196,12 @@ class Translator:
                 self.warn(f"line {number}: {max(map(len, ids))} tokens: perplexity looks at the first {limit} only")
         pairs = [(source[:limit], target[:limit]) for source, target in zip(*sides, strict=True)]
         return self.reference.likelihood(pairs, self.search.batch_tokens, between=self.between)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, first_line: int = 1) -> list[PairScore]:
+        """What the model thinks of given translations, one score a pair."""
+        from transduce.decode.score import score_lines
+
+        return score_lines(self, sources, targets, first_line=first_line)
 
     @property
     def _planner(self) -> Planner:
