@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
 
 def wrapped(text: str) -> str:
-    """The same with lines that fit; what a bullet says stays indented."""
+    """The same with lines that are filled and fit; what a bullet says stays indented."""
+    paragraphs = re.sub(r"(?<=\S)\n *(?=[^\s#-])", " ", text)
     lines = [
         textwrap.fill(line, 120, subsequent_indent="  " * line.startswith("-"), break_on_hyphens=False)
-        for line in text.split("\n")
+        for line in paragraphs.split("\n")
     ]
     return "\n".join(lines)
 

@@ -36,11 +36,11 @@ and ranking included. Medians of {rounds} rounds with their range; ratios are ta
 - Memory: the most that the process held, above what it held after its imports.
 """
 
-PEERS = """
-eole and JoeyNMT cannot take our weights. They translate with models of the same shape that they trained themselves for
-{updates} updates, by their own commands, given lines that are cut into subwords: the seconds for some lines less those
-for a few. How long outputs are decides how long they take, so compare the words of an output; BLEU only says how far
-such a model is. Their ratio is that to ours, measured just before and just after, times ours to the other.
+PEERS = """eole and JoeyNMT cannot take our weights. They translate with models of the same shape that they trained
+themselves for {updates} updates, by their own commands, given lines that are cut into subwords: the seconds for some
+lines less those for a few. How long outputs are decides how long they take, so compare the words of an output; BLEU
+only says how far such a model is. Their ratio is that to ours, measured just before and just after, times ours to the
+other.
 """
 
 COLD = """## Cold start
@@ -94,7 +94,7 @@ def translation(results: Results) -> str:
         shown = single_table(contest) if name == SINGLE else contest_table(contest, peers)
         parts.append(f"{name[0].upper()}{name[1:]}:\n\n{shown}")
     if results.translation_peers:
-        parts.append(PEERS.strip().format(updates=UPDATES) + "\n")
+        parts.append(wrapped(PEERS.format(updates=UPDATES)))
     if found := targets(results):
         heading = ["target", "aim", "measured", "range", "met"]
         parts.append(table(heading, [each.row() for each in found], numbers=(1, 2)))

@@ -27,6 +27,7 @@ from benchmarks.conversation import ContenderError
 from benchmarks.corpus import Text
 from benchmarks.environments import last_line
 from benchmarks.flops import flops_per_token, training_flops
+from benchmarks.markdown import wrapped
 from benchmarks.page import BY_HAND, write_page
 from benchmarks.plan import ROUNDS, plan
 from benchmarks.race import Runner
@@ -272,6 +273,14 @@ def test_the_same_numbers_give_the_same_page(tmp_path: Path) -> None:
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.*"))
     assert len(files) == 5
     assert all((tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes() for file in files)
+
+
+def test_paragraphs_and_bullets_are_filled_and_stay_apart() -> None:
+    text = "# Head\n\nA word\nand another.\n\n- one\n  more\n- two\n"
+    assert wrapped(text) == "# Head\n\nA word and another.\n\n- one more\n- two\n"
+    long = wrapped("- " + "word " * 60 + "\n")
+    assert max(map(len, long.split("\n"))) <= 120
+    assert long.split("\n")[1].startswith("  word")
 
 
 def test_parts_that_were_not_measured_have_no_section(tmp_path: Path) -> None:
