@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from transduce.data.batching import Batching, collate
 from transduce.data.phrasebook import phrases
 from transduce.data.store import write_store
 from transduce.errors import CodecError
+from transduce.paper.study import shared_data
 from transduce.text import Codec, Subwords
 
 SMALLER = (10_000, 4_000, 1_000)  # vocabularies to fall back to
@@ -41,12 +41,6 @@ class Workload:
 
     name: str
     batches: list[Batch]
-
-
-def shared_data() -> Path:
-    """Where public corpora are looked for."""
-    default = Path(__file__).parent.parent.parent / "shared" / "data"
-    return Path(os.environ.get("TRANSDUCE_DATA", default))
 
 
 @cache

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks import translators
 from benchmarks.contenders import OURS, OURS_RESIDUAL
 from benchmarks.results import Growth, Race, Results, Speed
 from transduce.explain.drawing import INK, PALETTE
+from transduce.explain.plot import plot_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,23 +24,6 @@ COLOURS = {
     translators.OURS_TORCH: PALETTE[3],
 }
 OTHERS = "#BBBBBB"
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "transduce",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#888888",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 
 
 @dataclass(frozen=True)
@@ -82,7 +65,7 @@ def bars(results: Results, label: str, values: Callable[[Race, Speed], list[floa
             axes.tick_params(axis="y", length=0, labelleft=axes is figure.axes[0])
         figure.supxlabel(label, fontsize="medium")
 
-    return to_svg(fill)
+    return plot_svg(fill)
 
 
 def draw_bars(axes: Axes, rows: Sequence[str], found: dict[str, list[float]]) -> None:
@@ -114,7 +97,7 @@ def translation(results: Results) -> str | None:
             axes.tick_params(axis="y", length=0, labelleft=axes is figure.axes[0])
         figure.supxlabel("sentences a second", fontsize="medium")
 
-    return to_svg(fill)
+    return plot_svg(fill)
 
 
 def growth(results: Results) -> str | None:
@@ -131,7 +114,7 @@ def growth(results: Results) -> str | None:
             draw_lines(axes, lines)
         figure.axes[0].set_ylabel("seconds")
 
-    return to_svg(fill)
+    return plot_svg(fill)
 
 
 def draw_lines(axes: Axes, lines: Sequence[Growth]) -> None:
@@ -156,19 +139,6 @@ def draw_lines(axes: Axes, lines: Sequence[Growth]) -> None:
 def axes_in_a_row(figure: Figure, count: int) -> list[Axes]:
     """Panels beside each other."""
     return [figure.add_subplot(1, count, place) for place in range(1, count + 1)]
-
-
-def to_svg(fill: Callable[[Figure], None]) -> str:
-    """The figure that `fill` draws; the same numbers give the same bytes."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(STYLE):
-        figure = Figure(facecolor="white", layout="constrained")
-        fill(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 PICTURES = (

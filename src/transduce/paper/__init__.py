@@ -1,0 +1,1 @@
+"""The paper, made again: a file for each table and figure."""
