@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.batches import Batch
 from benchmarks.shapes import Shape
+from transduce.model.flops import training_flops as pair_flops
 
 
 def sgemm(size: int = 2048, repeats: int = 7) -> float:
@@ -23,21 +24,10 @@ def sgemm(size: int = 2048, repeats: int = 7) -> float:
 
 
 def training_flops(shape: Shape, batch: Batch) -> int:
-    """FLOPs of the matrix products of one update, padding not counted.
-
-    A multiplication and an addition are two; the backward pass has two products for each of the forward pass. The
-    decoder's own attention counts whole, as is usual, though half of it is masked.
-    """
-    source_lengths, target_lengths = batch.lengths
-    source, target = int(source_lengths.sum()), int(target_lengths.sum())
-    projection = shape.d_model**2  # one of Q, K, V and the output's
-    feed_forward = 2 * shape.d_model * shape.d_ff
-    encoder = source * (4 * projection + feed_forward)
-    decoder = target * (4 * projection + 2 * projection + feed_forward) + source * 2 * projection
-    pairs = source_lengths**2 + target_lengths**2 + source_lengths * target_lengths
-    attention = 2 * shape.d_model * int(pairs.sum())  # Q K^T and the weights times V
-    output = target * shape.d_model * shape.vocabulary
-    return 3 * 2 * (shape.layers * (encoder + decoder + attention) + output)
+    """FLOPs of the matrix products of one update, padding not counted; as `transduce.model.flops` counts them."""
+    config = shape.model_config()
+    lengths = zip(*(side.tolist() for side in batch.lengths), strict=True)
+    return sum(pair_flops(config, source, target, shape.vocabulary) for source, target in lengths)
 
 
 def flops_per_token(shape: Shape, batches: Sequence[Batch]) -> float:

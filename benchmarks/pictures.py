@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks import translators
 from benchmarks.contenders import OURS, OURS_RESIDUAL
 from benchmarks.results import Growth, Race, Results, Speed
+from benchmarks.translation_page import UNTRAINED
 from transduce.explain.drawing import INK, PALETTE
 from transduce.explain.plot import plot_svg
 
@@ -21,6 +22,7 @@ COLOURS = {
     OURS: PALETTE[6],
     OURS_RESIDUAL: PALETTE[3],
     translators.OURS: PALETTE[6],
+    translators.OURS_SHORTLIST: PALETTE[6],
     translators.OURS_TORCH: PALETTE[3],
 }
 OTHERS = "#BBBBBB"
@@ -84,7 +86,7 @@ def draw_bars(axes: Axes, rows: Sequence[str], found: dict[str, list[float]]) ->
 
 def translation(results: Results) -> str | None:
     """Sentences a second, a panel a contest, our names marked."""
-    contests = results.translation
+    contests = {name: contest for name, contest in results.translation.items() if name != UNTRAINED}
     rows = list(dict.fromkeys(rate.name for contest in contests.values() for rate in contest.speeds))
     if not rows:
         return None

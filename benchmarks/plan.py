@@ -21,9 +21,9 @@ from benchmarks.results import Results, Speed
 from benchmarks.shapes import BASE, BASE3, TINY, Shape
 from benchmarks.shares import shares
 from benchmarks.startup import startup
-from benchmarks.translation import LINES, SINGLE_LINES, contest
-from benchmarks.translation_page import BEAM, GREEDY, SINGLE
-from benchmarks.weights import weights
+from benchmarks.translation import LINES, SINGLE_LINES, UNTRAINED_LINES, contest
+from benchmarks.translation_page import BEAM, GREEDY, LENGTH, SINGLE, UNTRAINED
+from benchmarks.weights import untrained, weights
 
 ROUNDS = {
     "training": 7,
@@ -225,10 +225,17 @@ def translations(rounds: int) -> list[Task]:
 
         return Task(f"translation, {name}", (rounds + 1) * seconds + 30, run)
 
+    def base(results: Results) -> None:
+        few = Text(held_out().name, held_out().pairs[:64])
+        results.translation[UNTRAINED] = contest(
+            untrained(text()), text(), few, UNTRAINED_LINES, beam=4, rounds=rounds, length=LENGTH
+        )
+
     return [
         task(BEAM, LINES, 65.0, beam=4),
         task(GREEDY, LINES, 20.0, beam=1),
         task(SINGLE, SINGLE_LINES, 8.0, beam=4, single=True),
+        Task(f"translation, {UNTRAINED}", (rounds + 1) * 20.0, base),
         *translating_peers(min(rounds, 2)),
     ]
 

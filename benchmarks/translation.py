@@ -16,13 +16,14 @@ from typing import Any
 from benchmarks.conversation import NOTHING, ContenderError, Conversation
 from benchmarks.corpus import Text
 from benchmarks.results import Contest, Rate, this_machine
-from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_TORCH
+from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_SHORTLIST, OURS_TORCH
 from transduce.evaluate.bleu import bleu
 
 FAST = 10_000
-LINES = {OURS: FAST, BEST: FAST, DEFAULTS: 1_000, OURS_TORCH: 1_000, GENERATE: 1_000}
+LINES = {OURS: FAST, OURS_SHORTLIST: FAST, BEST: FAST, DEFAULTS: 1_000, OURS_TORCH: 1_000, GENERATE: 1_000}
 """A round, enough for some seconds each."""
-SINGLE_LINES = dict.fromkeys((OURS, DEFAULTS, OURS_TORCH, GENERATE), 100)
+SINGLE_LINES = dict.fromkeys((OURS, OURS_SHORTLIST, DEFAULTS, OURS_TORCH, GENERATE), 100)
+UNTRAINED_LINES = dict.fromkeys((OURS_TORCH, GENERATE), 200)
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Our CTranslate2 engine needs no telling: a call of one line is one thread's work."""
 PACKAGES = ("ctranslate2", "transformers", "sentencepiece")
@@ -54,9 +55,9 @@ class Entrant:
             return None
         return answer
 
-    def translate(self, calls: list[list[str]], beam: int) -> None:
+    def translate(self, calls: list[list[str]], beam: int, length: int | None) -> None:
         """A round."""
-        if answer := self.ask({"calls": calls, "beam": beam}):
+        if answer := self.ask({"calls": calls, "beam": beam, "length": length}):
             self.seconds.append(answer["seconds"])
 
     def rate(self, test: Text, outputs: list[str]) -> Rate:
@@ -75,11 +76,20 @@ class Entrant:
 
 
 def contest(
-    directory: Path, corpus: Text, test: Text, lines: Mapping[str, int], *, beam: int, rounds: int, single: bool = False
+    directory: Path,
+    corpus: Text,
+    test: Text,
+    lines: Mapping[str, int],
+    *,
+    beam: int,
+    rounds: int,
+    single: bool = False,
+    length: int | None = None,
 ) -> Contest:
     """Each round gives every translator the same lines, one translator after the other; the slow ones get the first.
 
     All begin with the test lines, which warms them up. `single`: a call for each line, on one thread.
+    `length`: that of every output, in tokens.
     """
     entrants = [Entrant(name, count) for name, count in lines.items()]
     pool, sources = mixed(corpus, test), [source for source, _ in test.pairs]
@@ -87,12 +97,12 @@ def contest(
     with tempfile.TemporaryDirectory() as logs, ExitStack() as stack:
         for entrant in entrants:
             entrant.start(directory, Path(logs), ONE_THREAD if single else NOTHING, stack)
-            answer = entrant.ask({"calls": [sources], "beam": beam})
+            answer = entrant.ask({"calls": [sources], "beam": beam, "length": length})
             outputs[entrant.name] = answer["translations"] if answer else []
         for number in range(rounds):
             for entrant in entrants:
                 some = turn(pool, number, entrant.lines, step=max(lines.values()))
-                entrant.translate([[line] for line in some] if single else [some], beam)
+                entrant.translate([[line] for line in some] if single else [some], beam, length)
         rates = [entrant.rate(test, outputs[entrant.name]) for entrant in entrants]
     return Contest(this_machine(), {name: version(name) for name in PACKAGES}, corpus.name, test.name, beam, rates)
 

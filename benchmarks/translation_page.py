@@ -10,12 +10,20 @@ from benchmarks.cold import OURS as OUR_COMMAND
 from benchmarks.markdown import spread, table, wrapped
 from benchmarks.peer_translation import UPDATES
 from benchmarks.results import Cold, Contest, Rate, Results, Start
-from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_TORCH
+from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_SHORTLIST, OURS_TORCH
 from benchmarks.weights import EPOCHS, VOCABULARIES
 
 BEAM, GREEDY, SINGLE = "beam 4", "greedy", "one line at a time, one thread, beam 4"
+LENGTH = 20
+UNTRAINED = f"the base model, not trained, {LENGTH} tokens an output, beam 4"
 """The names of contests."""
-AIMS = ((OURS, BEST, 1.0), (OURS, DEFAULTS, 2.5), (OURS, GENERATE, 4.0), (OURS_TORCH, GENERATE, 1.6))
+AIMS = (
+    (OURS, BEST, 1.0),
+    (OURS_SHORTLIST, BEST, 1.0),
+    (OURS, DEFAULTS, 2.5),
+    (OURS, GENERATE, 4.0),
+    (OURS_TORCH, GENERATE, 1.6),
+)
 """How many times as fast, at least."""
 TO = {BEST: "to CTranslate2's best", DEFAULTS: "to its defaults", GENERATE: "to generate"}
 
@@ -27,7 +35,8 @@ Each has a process of its own, is loaded, and has translated {test} once, which 
 and in every round they get the same lines, sources of both in a mixed order: text in, text out, cutting into subwords
 and ranking included. Medians of {rounds} rounds with their range; ratios are taken round by round. {versions}.
 
-- `{ours}`: `Translator.load(...).translate(lines)`, int8, a worker per core. `{torch}`: the same in float32.
+- `{ours}`: `Translator.load(...).translate(lines)`, int8, a worker per core. With a shortlist: `shortlist=True`.
+  `{torch}`: the same in float32.
 - `{best}`: `ctranslate2.Translator` on the same int8 weights, a single-threaded worker per core, sorted by length,
   batches of 64, length penalty 0.6. `{defaults}`: `ctranslate2.Translator(directory)` and one `translate_batch(tokens,
   beam_size=4)`, in which all lines of the round are one batch.
@@ -179,6 +188,8 @@ def targets(results: Results) -> list[Target]:
     found.append(
         target(f"a line at a time: {OURS} to {DEFAULTS}", 1.2, contest_ratios(results, SINGLE, OURS, DEFAULTS))
     )
+    base = contest_ratios(results, UNTRAINED, OURS_TORCH, GENERATE)
+    found.append(target(f"{UNTRAINED}: {OURS_TORCH} to {GENERATE}", 1.2, base))
     if results.cold is not None:
         starts = results.cold.starts[OUR_COMMAND]
         found.append(limit("cold start", "s", 0.8, [start.seconds for start in starts]))

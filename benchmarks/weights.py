@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
 from benchmarks.corpus import Text
 from benchmarks.environments import cache
-from transduce.bundle import MANIFEST, Bundle, open_bundle
+from transduce.bundle import MANIFEST, Bundle, open_bundle, unique_weights, write_bundle
 from transduce.files import write_directory
 from transduce.interop.ctranslate2 import convert
 from transduce.interop.marian_export import export_marian
+from transduce.model import Transformer
+from transduce.settings import load_config
 
 VOCABULARIES = {"Multi30k": 10_000, "phrasebook": 1_000}
 EPOCHS = 6
@@ -40,6 +44,31 @@ def weights(text: Text) -> Path:
         begin: list[str | Path] = ["--source", source, "--target", target, "--out", run, "--preset", "tiny", *settings]
         train(["--resume", run] if (run / "config.toml").is_file() else begin)
     export(open_bundle(run), directory)
+    return directory
+
+
+def untrained(text: Text) -> Path:
+    """A directory with run/ and marian/: the base model with its first weights and tiny's vocabulary.
+
+    It takes as long for an output of a given length as a trained one does.
+    """
+    trained = open_bundle(weights(text) / "run")
+    directory = cache() / "untrained-base"
+    if not (directory / "run" / MANIFEST).is_file():
+        config = trained.config.model_copy(update={"model": load_config(preset="base").model})
+        torch.manual_seed(1)
+        model = Transformer(config.model, trained.source_codec.size, trained.target_codec.size)
+        write_bundle(
+            directory / "run",
+            config=config,
+            source_codec=trained.source_codec,
+            target_codec=trained.target_codec,
+            languages=(trained.source_lang, trained.target_lang),
+            weights=unique_weights(model),
+            card="Not trained.",
+        )
+    if not (directory / "marian").is_dir():
+        write_directory(directory / "marian", lambda path: export_marian(open_bundle(directory / "run"), path))
     return directory
 
 

@@ -15,6 +15,7 @@ from transduce.data.shortlist import (
     Shortlist,
     coverage,
     learn,
+    learn_shortlist,
     read_vmap,
     same_pieces,
 )
@@ -58,12 +59,6 @@ def as_store(sources: list[list[int]], targets: list[list[int]]) -> Store:
         for rows in (sources, targets)
     )
     return Store(*sides, lines=np.arange(len(sources)), too_long=0)
-
-
-def learned(prepared: Prepared, *, frequent: int, best: int) -> Shortlist:
-    sizes = prepared.source_codec.size, prepared.target_codec.size
-    pieces = [prepared.source_codec.pieces(range(sizes[0])), prepared.target_codec.pieces(range(sizes[1]))]
-    return learn(prepared.train, *sizes, frequent=frequent, best=best, copies=same_pieces(*pieces))
 
 
 def same(one: Shortlist, other: Shortlist) -> bool:
@@ -152,13 +147,13 @@ def test_equal_pieces_may_be_copied() -> None:
 def test_lists_of_the_phrasebook_hold_unseen_translations(
     prepared: Prepared, pairs: list[tuple[list[int], list[int]]]
 ) -> None:
-    narrow, wide = (coverage(learned(prepared, frequent=50, best=best), pairs) for best in (0, 20))
+    narrow, wide = (coverage(learn_shortlist(prepared, frequent=50, best=best), pairs) for best in (0, 20))
     assert wide.covered > 0.995 * wide.tokens > narrow.covered
     assert wide.candidates < 0.4 * prepared.target_codec.size * wide.sentences
 
 
 def test_a_vmap_is_read_back_as_it_was_written(prepared: Prepared, tmp_path: Path) -> None:
-    shortlist = learned(prepared, frequent=30, best=8)
+    shortlist = learn_shortlist(prepared, frequent=30, best=8)
     codecs = prepared.source_codec, prepared.target_codec
     source, target = (codec.pieces(range(codec.size)) for codec in codecs)
     shortlist.write_vmap(tmp_path / "vmap.txt", source, target)
@@ -178,7 +173,7 @@ def test_ctranslate2_keeps_a_sentence_alone_to_its_own_list(
 ) -> None:
     ctranslate2.convert(open_bundle(run), tmp_path / "model", "float32")
     source, target = (ctranslate2.tokens(codec) for codec in (prepared.source_codec, prepared.target_codec))
-    shortlist = learned(prepared, frequent=20, best=2)
+    shortlist = learn_shortlist(prepared, frequent=20, best=2)
     shortlist.write_vmap(tmp_path / "model" / "vmap.txt", source, target)
     translator = Translator(str(tmp_path / "model"), inter_threads=1, intra_threads=1)
     lines = [[source[id] for id in ids] for ids, _ in pairs[:40]]

@@ -15,14 +15,15 @@ from typing import Protocol
 class Contender(Protocol):
     """A loaded model that translates."""
 
-    def translate(self, lines: Sequence[str], beam: int) -> list[str]:
-        """One line for each, in order; a beam of 1 is greedy search."""
+    def translate(self, lines: Sequence[str], beam: int, length: int | None = None) -> list[str]:
+        """One line for each, in order; a beam of 1 is greedy search. Outputs have `length` tokens, if it is given."""
         ...
 
 
 Maker = Callable[[Path], Contender]
 
 OURS = "transduce, CTranslate2 engine"
+OURS_SHORTLIST = "transduce, CTranslate2 engine with a shortlist"
 OURS_TORCH = "transduce, PyTorch engine"
 BEST = "CTranslate2 at its best settings"
 DEFAULTS = "CTranslate2 at its defaults"
@@ -30,6 +31,7 @@ GENERATE = "Hugging Face generate"
 
 TRANSLATORS = {
     OURS: "ours:ctranslate2",
+    OURS_SHORTLIST: "ours:shortlist",
     BEST: "bare:best",
     DEFAULTS: "bare:defaults",
     OURS_TORCH: "ours:pytorch",

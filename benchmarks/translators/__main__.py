@@ -2,8 +2,8 @@
 
 `python -m benchmarks.translators NAME DIRECTORY` loads it, reads a JSON line a question from stdin and answers with one
 on stdout: {"calls": [["A dog.", "A cat."], ["A cow."]], "beam": 4} makes a call for each list of lines and gives all
-"translations" and the "seconds" that the calls took; {"memory": true} gives the "peak" in bytes so far, above what the
-process held after its imports.
+"translations" and the "seconds" that the calls took; "length", if it is there, is that of the outputs. {"memory": true}
+gives the "peak" in bytes so far, above what the process held after its imports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def answer(contender: Contender, held: int, question: dict[str, Any]) -> dict[st
     if "memory" in question:
         return {"peak": memory("VmHWM") - held}
     begin = time.perf_counter()
-    found = [contender.translate(lines, question["beam"]) for lines in question["calls"]]
+    found = [contender.translate(lines, question["beam"], question.get("length")) for lines in question["calls"]]
     seconds = time.perf_counter() - begin
     return {"seconds": seconds, "translations": [line for lines in found for line in lines]}
 

@@ -26,10 +26,11 @@ class Bare:
         )
         self.model, self.options = model, options
 
-    def translate(self, lines: Sequence[str], beam: int) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int, length: int | None = None) -> list[str]:
         """One call of `translate_batch`."""
         tokens = self.source.encode(list(lines), out_type=str)
-        results = self.model.translate_batch(tokens, beam_size=beam, **self.options)
+        lengths = {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
+        results = self.model.translate_batch(tokens, beam_size=beam, **lengths, **self.options)
         texts: list[str] = self.target.decode([result.hypotheses[0] for result in results])
         return texts
 

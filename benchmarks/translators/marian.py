@@ -21,13 +21,14 @@ class Generate:
         self.model.eval()
 
     @torch.inference_mode()
-    def translate(self, lines: Sequence[str], beam: int) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int, length: int | None = None) -> list[str]:
         """Batch by batch, the longest first."""
+        lengths = {} if length is None else {"min_new_tokens": length, "max_new_tokens": length}
         found = [""] * len(lines)
         order = sorted(range(len(lines)), key=lambda place: -len(lines[place]))
         for places in (order[first : first + ROWS] for first in range(0, len(order), ROWS)):
             batch = self.tokenizer([lines[place] for place in places], return_tensors="pt", padding=True)
-            outputs = self.model.generate(**batch, num_beams=beam)
+            outputs = self.model.generate(**batch, num_beams=beam, **lengths)
             texts = self.tokenizer.batch_decode(outputs, skip_special_tokens=True)
             for place, text in zip(places, texts, strict=True):
                 found[place] = text

@@ -14,14 +14,20 @@ class Ours:
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
 
-    def translate(self, lines: Sequence[str], beam: int) -> list[str]:
+    def translate(self, lines: Sequence[str], beam: int, length: int | None = None) -> list[str]:
         """One call."""
-        return [translation.text for translation in self.translator.translate(lines, beam=beam)]
+        settings = {} if length is None else {"min_length": length, "max_length": length}
+        return [found.text for found in self.translator.translate(lines, beam=beam, settings=settings)]
 
 
 def ctranslate2(directory: Path) -> Ours:
     """In int8, one thread per core."""
     return Ours(Translator.load(directory / "run", engine="ctranslate2"))
+
+
+def shortlist(directory: Path) -> Ours:
+    """The same, with the shortlist that was learned from the run's training pairs."""
+    return Ours(Translator.load(directory / "run", engine="ctranslate2", shortlist=True))
 
 
 def pytorch(directory: Path) -> Ours:

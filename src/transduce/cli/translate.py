@@ -53,6 +53,9 @@ def translate(
     glossary: Annotated[Path | None, typer.Option(help="A file of source<TAB>target terms that must be kept.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="search.key=value; see `transduce config`.")] = None,
     engine: Annotated[Engines, typer.Option(help="CTranslate2 is faster, PyTorch can do everything.")] = Engines.AUTO,
+    shortlist: Annotated[
+        bool, typer.Option("--shortlist", help="Faster: only words that a line's words bring.")
+    ] = False,
     ensemble: Annotated[list[Path] | None, typer.Option(help="Another model to average with; PyTorch.")] = None,
     shards: Annotated[str | None, typer.Option(metavar="I/N", help="Only the I-th of N parts of the lines.")] = None,
     format_: Annotated[Format | None, typer.Option("--format", help="What a line is; else by the file's name.")] = None,
@@ -76,7 +79,7 @@ def translate(
     from transduce.decode.job import Work, shard_of
     from transduce.settings import search_settings
 
-    translator = load(model, engine, ensemble or [], display)
+    translator = load(model, engine, ensemble or [], display, shortlist=shortlist)
     terms = None if glossary is None else Glossary.read(glossary)
     chosen = search_settings(set_ or [])
     if not chosen.get("sampling", translator.search.sampling) and n_best > (
@@ -93,7 +96,12 @@ def translate(
         to_stream(task, output, mine)
         return
     settings = {**options, "format": kind.value, "column": column, "into": into, "shards": shards, "window": WINDOW}
-    settings |= {"engine": translator.engine.name, "transduce": __version__, "set": " ".join(sorted(set_ or []))}
+    settings |= {
+        "shortlist": shortlist,
+        "engine": translator.engine.name,
+        "transduce": __version__,
+        "set": " ".join(sorted(set_ or [])),
+    }
     settings |= {"glossary": None if glossary is None else sha256(glossary)}
     settings |= {"ensemble": " ".join(manifest_digest(other) for other in ensemble or [])}
     to_file(task, output, mine, Work(lines=lines, sha256=digest, model=manifest_digest(model), settings=settings))
@@ -189,12 +197,17 @@ def packed(data: bytes, output: Path | None) -> bytes:
     return gzip.compress(data, mtime=0) if output is not None and output.suffix == ".gz" else data
 
 
-def load(model: Path, engine: Engines, ensemble: list[Path], display: Display) -> Translator:
+def load(
+    model: Path, engine: Engines, ensemble: list[Path], display: Display, *, shortlist: bool = False
+) -> Translator:
     """The translator of a model, or of several as one."""
     from transduce.decode.translator import Translator
 
     if not ensemble:
-        return Translator.load(model, engine=engine.value, warn=display.warn, say=display.aside)
+        voices = {"warn": display.warn, "say": display.aside}
+        return Translator.load(model, engine=engine.value, shortlist=shortlist, **voices)
+    if shortlist:
+        raise UserError("--ensemble: runs in PyTorch, which has no shortlist: leave --shortlist out")
     if engine is Engines.CTRANSLATE2:
         raise UserError("--ensemble: CTranslate2 has no ensembles: --engine pytorch has")
     return Translator.load_ensemble([model, *ensemble], warn=display.warn)

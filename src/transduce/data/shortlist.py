@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from transduce.data.preparation import Prepared
 from transduce.data.store import Sequences, Store
 from transduce.errors import CodecError, CorpusError
 from transduce.files import write_file
@@ -25,6 +26,8 @@ from transduce.text.codec import SPECIALS
 Ids = npt.NDArray[np.int64]
 Pair = tuple[Sequence[int] | npt.NDArray[np.integer[Any]], Sequence[int] | npt.NDArray[np.integer[Any]]]
 
+FREQUENT, BEST = 500, 100
+"""How many target tokens are allowed always, and how many a source token brings along."""
 PAIRS = 300_000  # of a larger store so many are looked at, evenly spread
 PRODUCTS = 1 << 21  # meetings of a source and a target token in memory at once
 CELLS = 1 << 25  # counts in memory at once: 128 MB
@@ -74,6 +77,13 @@ def same_pieces(source_pieces: Sequence[str], target_pieces: Sequence[str]) -> l
     """Source tokens with the target tokens that read the same, such as digits, punctuation and names."""
     targets = {piece: id for id, piece in enumerate(target_pieces)}
     return [(id, targets[piece]) for id, piece in enumerate(source_pieces) if piece in targets]
+
+
+def learn_shortlist(prepared: Prepared, *, frequent: int, best: int) -> Shortlist:
+    """From the training pairs of a run."""
+    sizes = prepared.source_codec.size, prepared.target_codec.size
+    pieces = prepared.source_codec.pieces(range(sizes[0])), prepared.target_codec.pieces(range(sizes[1]))
+    return learn(prepared.train, *sizes, frequent=frequent, best=best, copies=same_pieces(*pieces))
 
 
 def learn(

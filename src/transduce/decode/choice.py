@@ -17,31 +17,41 @@ Wanted = Literal["auto", "pytorch", "ctranslate2"]
 
 
 def open_engine(
-    bundle: Bundle, wanted: Wanted, say: Callable[[str], None], warn: Callable[[str], None] | None = None
+    bundle: Bundle,
+    wanted: Wanted,
+    say: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+    *,
+    shortlist: bool = False,
 ) -> Engine:
     """The engine that is wanted; `auto`: CTranslate2, or PyTorch where it is missing or has no such model.
 
-    `say` hears which it is, in a line; `warn`, if it is another, of a conversion that was damaged.
+    `say` hears which it is, in a line; `warn`, if it is another, of a conversion that was damaged. Only CTranslate2
+    has shortlists: with one, `auto` does not choose PyTorch.
     """
+    if shortlist and wanted == "pytorch":
+        raise UserError("--shortlist: the PyTorch engine has none: leave it out, or --engine pytorch")
+    if shortlist:
+        wanted = "ctranslate2"
     if wanted == "pytorch":
         return _pytorch(bundle, "asked for", say)
     if wanted == "ctranslate2":
         if reason := refusal(bundle.config.model):
             raise UserError(f"{bundle.path}: CTranslate2 has no {reason}: --engine pytorch has")
-        return _ctranslate2(bundle, say, warn or say)
+        return _ctranslate2(bundle, say, warn or say, shortlist=shortlist)
     if reason := refusal(bundle.config.model):
         return _pytorch(bundle, f"CTranslate2 has no {reason}", say)
     if find_spec("ctranslate2") is None:
         return _pytorch(bundle, "CTranslate2, which is faster, is not installed: pip install 'transduce[fast]'", say)
     try:
-        return _ctranslate2(bundle, say, warn or say)
+        return _ctranslate2(bundle, say, warn or say, shortlist=False)
     except UserError as error:  # no place for its files
         return _pytorch(bundle, str(error), say)
 
 
-def _ctranslate2(bundle: Bundle, say: Callable[[str], None], warn: Callable[[str], None]) -> Engine:
-    engine = Ctranslate2Engine(ready(bundle, say, warn), bundle.config)
-    say(f"engine: CTranslate2, {COMPUTE_TYPE}, {engine.workers} threads")
+def _ctranslate2(bundle: Bundle, say: Callable[[str], None], warn: Callable[[str], None], *, shortlist: bool) -> Engine:
+    engine = Ctranslate2Engine(ready(bundle, say, warn, shortlist=shortlist), bundle.config)
+    say(f"engine: CTranslate2, {COMPUTE_TYPE}, {engine.workers} threads{', with a shortlist' * shortlist}")
     return engine
 
 

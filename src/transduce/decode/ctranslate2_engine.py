@@ -10,6 +10,9 @@ paper's penalty. What differs:
 - A length limit is a batch's and ends nothing. A sentence that went past its own is searched again up to one token
   before it, and what goes on there is ended by the end token. Of the rows that would have taken the place of those
   that finished in that very step nothing is known.
+
+With a shortlist, a batch may use what any of its sentences may use, and probability is shared out among that alone: a
+translation depends a little on its neighbours.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from transduce.config import Config, SearchConfig
 from transduce.decode.engine import batches, go_on
 from transduce.decode.hypothesis import Hypothesis, Request, length_penalty
 from transduce.errors import require
-from transduce.interop.ctranslate2 import EXTRA, table_rows
+from transduce.interop.ctranslate2 import EXTRA, VMAP, table_rows
 from transduce.text.codec import BOS, EOS, PAD
 
 ROWS = 64
@@ -82,6 +85,7 @@ class Ctranslate2Engine:
         self._target_ids = {token: id for id, token in enumerate(self._target_tokens)}
         self._rows = table_rows(config)
         self._learned = config.model.positions == "learned"
+        self._shortlist = (directory / VMAP).is_file()
 
     @property
     def max_positions(self) -> int | None:
@@ -174,6 +178,7 @@ class Ctranslate2Engine:
             max_decoding_length=batch.max_length,
             return_end_token=True,
             return_scores=True,
+            use_vmap=self._shortlist,
         )
         return submitted
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EXTRA = "fast"
 WEIGHTS = "model.bin"
+VMAP = "vmap.txt"  # the shortlist
 LARGEST = 63.0
 """The largest weight in int8."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
