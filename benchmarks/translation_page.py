@@ -40,8 +40,8 @@ and ranking included. Medians of {rounds} rounds with their range; ratios are ta
 - `{best}`: `ctranslate2.Translator` on the same int8 weights, a single-threaded worker per core, sorted by length,
   batches of 64, length penalty 0.6. `{defaults}`: `ctranslate2.Translator(directory)` and one `translate_batch(tokens,
   beam_size=4)`, in which all lines of the round are one batch.
-- `{generate}`: float32, on all cores, sorted by length, batches of 64, with `early_stopping=True` and at most 50 tokens
-  more than its batch's longest input: with its defaults it is many times as slow.
+- `{generate}`: float32, on all cores, sorted by length, batches of 64, `early_stopping=True`, at most 50 tokens more
+  than the batch's longest input: without these two it is many times as slow.
 - Fewer lines for the slow ones: the first of those that the fast ones get.
 - Memory: the most that the process held, above what it held after its imports.
 """

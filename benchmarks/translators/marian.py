@@ -11,8 +11,8 @@ from transformers import MarianMTModel, MarianTokenizer
 
 ROWS = 64
 EXTRA_LENGTH = 50
-"""An output has at most so many tokens more than the longest input of its batch. With its defaults it goes on to 512
-when one sentence finds no end, and it looks for better hypotheses long after `beam` are finished: many times as slow."""
+"""An output has at most so many tokens more than the longest input of its batch; without it, one sentence that finds no
+end keeps its whole batch going for as long as the model has positions."""
 
 
 class Generate:

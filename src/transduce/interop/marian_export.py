@@ -179,6 +179,7 @@ def generation_config(config: Config, target_ids: Sequence[int]) -> dict[str, ob
         "max_length": table_rows(config),
         "num_beams": search.beam,
         "length_penalty": search.alpha,
+        "early_stopping": True,  # when `beam` hypotheses are finished, as here; else it goes on for long
     }
 
 
