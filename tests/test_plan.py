@@ -1,0 +1,156 @@
+"""`transduce plan`, and the arithmetic behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+from click.testing import Result
+from torch.autograd.graph import saved_tensors_hooks
+from typer.testing import CliRunner
+
+from transduce.cli.plan import plan
+from transduce.config import Config
+from transduce.errors import ConfigError, UserError
+from transduce.model import Noise, Transformer
+from transduce.paper import training_cost as costs
+from transduce.settings import load_config, presets
+from transduce.train.feed import LoadedBatch
+from transduce.train.workers import batch_loss
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(plan)
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"})
+
+
+def rows(*arguments: str) -> dict[str, str]:
+    """Of the page on one configuration."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return {line[:22].strip(): line[22:] for line in result.stdout.split("\n")[:-1]}
+
+
+@pytest.mark.parametrize(("preset", "time"), [("wmt14-en-de", "12.0 hours"), ("wmt14-en-de-big", "3.5 days")])
+def test_the_papers_recipes_take_the_papers_time_on_its_machine(preset: str, time: str) -> None:
+    page = rows("--preset", preset, "--gpus", "8", "--gpu", "P100")
+    assert page["time"] == f"{time} on 8 x P100"
+    assert page["here"] == "not measured"
+
+
+def test_a_price_and_energy_follow_from_the_hours() -> None:
+    page = rows("--preset", "wmt14-en-de", "--price", "2.5")
+    assert page["price"] == "240.00, at 2.5 a GPU and hour"  # 12 hours of 8 GPUs
+    assert page["energy"].startswith("28.8 kWh")  # 12 hours of 8 times 300 watts
+
+
+def test_settings_are_heeded() -> None:
+    plain, longer = rows("--preset", "tiny"), rows("--preset", "tiny", "--set", "train.steps=2000")
+    assert "train.steps is not set" in plain["in all"]
+    assert "time" not in plain
+    assert longer["in all"].endswith("operations in 2,000 updates")
+    wider = rows("--preset", "tiny", "--set", "model.d_model=256")
+    assert "d_model 256" in wider["preset"]
+    assert wider["parameters"] != plain["parameters"]
+
+
+def test_parameters_are_those_of_the_model() -> None:
+    config = load_config(preset="tiny")
+    model = Transformer(config.model, config.text.vocabulary, config.text.vocabulary)
+    assert rows("--preset", "tiny")["parameters"] == f"{model.num_parameters():,}"
+
+
+def test_a_file_of_settings_is_a_configuration_too(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('preset = "small"\n[train]\nsteps = 10\n', encoding="utf-8")
+    assert "in 10 updates" in rows("--config", str(path))["in all"]
+
+
+def test_without_a_configuration_all_presets_are_listed() -> None:
+    lines = run().stdout.split("\n")[1:-1]
+    assert [line.split()[0] for line in lines] == presets()
+
+
+def test_symbols_are_said_to_be_a_guess() -> None:
+    assert f"symbols: {costs.SYMBOLS} are assumed" in rows("--preset", "pronounce")["preset"]
+
+
+def test_help_names_every_gpu() -> None:
+    named = re.findall(r"\w+", run("--help").output)
+    assert [gpu for gpu in costs.GPUS if gpu not in named] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("--gpu", "TPU"), UserError, "--gpu TPU: not known: there are P100, V100"),
+        (("--preset", "tiny", "--utilisation", "1.5"), UserError, "--utilisation 1.5: .* at most 1"),
+        (("--preset", "tiny", "--utilisation", "0"), UserError, "--utilisation 0: .* more than 0"),
+        (("--preset", "tyni"), ConfigError, "unknown preset 'tyni': did you mean 'tiny'"),
+        (("--preset", "tiny", "--set", "train.step=1"), ConfigError, "did you mean 'train.steps'"),
+        (("--preset", "tiny", "--set", "train.precision=bfloat16"), UserError, "P100: has no bfloat16: .*float16"),
+    ],
+)
+def test_mistakes_are_named(arguments: tuple[str, ...], error: type[UserError], message: str) -> None:
+    result = run(*arguments)
+    assert isinstance(result.exception, error)
+    assert re.search(message, str(result.exception))
+
+
+def test_a_gpu_has_one_name_however_it_is_written() -> None:
+    assert costs.find_gpu("rtx 4090") == costs.find_gpu("RTX-4090") == "RTX4090"
+
+
+def test_twice_the_gpus_or_the_utilisation_take_half_the_time() -> None:
+    hours = costs.Machine("A100", 4, 0.2).hours(1e18, "bfloat16")
+    assert costs.Machine("A100", 8, 0.2).hours(1e18, "bfloat16") == pytest.approx(hours / 2)
+    assert costs.Machine("A100", 4, 0.4).hours(1e18, "bfloat16") == pytest.approx(hours / 2)
+    assert hours == pytest.approx(1e18 / (4 * 312e12 * 0.2) / 3600)
+
+
+def test_no_gpu_is_used_better_than_it_can_be() -> None:
+    for training in (costs.BASE, costs.BIG):
+        assert 0.2 < costs.utilisation(training) < costs.counted(training) / training.flops < 0.5
+
+
+def kept_bytes(config: Config, tokens: int, length: int) -> int:
+    """What autograd keeps of a batch without padding, weights aside, each piece of memory once."""
+    model = Transformer(config.model, 60, 60)
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    ids = torch.randint(4, 60, (tokens // length, length), generator=torch.Generator().manual_seed(0))
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    batch = LoadedBatch(ids, ids, ids.flatten(), present=None, source_padded=False)
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = batch_loss(model, batch, Noise(1, 1), 0.1)
+    assert loss.smoothed.requires_grad
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("change", [{}, {"activation": "gelu"}, {"dropout": 0.0}, {"norm": "pre"}], ids=str)
+def test_the_estimate_of_activations_is_near_what_autograd_keeps(change: dict[str, Any]) -> None:
+    config = load_config(preset="tiny")
+    config = config.model_copy(update={"model": config.model.model_copy(update=change)})
+    assert costs.activation_bytes(config) == pytest.approx(kept_bytes(config, 640, 20) / 640, rel=0.15)
+
+
+def test_recomputing_and_sharing_take_less_memory() -> None:
+    plain, recomputed = (
+        costs.memory(load_config(preset="base", settings=[f"train.recompute={value}"]), 1000)
+        for value in ("false", "true")
+    )
+    shared = costs.memory(load_config(preset="base"), 1000, gpus=8)
+    assert recomputed.activations < plain.activations / 3
+    assert shared.activations == pytest.approx(plain.activations / 8, rel=1e-6)
+    assert shared.total == shared.activations + 16 * 1000
