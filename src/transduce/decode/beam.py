@@ -5,7 +5,8 @@ best `beam` that do not end go on. A sentence is done when `beam` hypotheses are
 where those still going on are ended. Finished ones are then ranked by log-probability / ((5 + length) / 6)^alpha.
 
 With groups, each group of a sentence is a beam of its own to this rule. With phrases, the continuations are ranked in
-banks (`constraints.py`), and a sentence is done only when the score of no row so far is above that of the best.
+banks (`constraints.py`), and a sentence is done only when the score of no row so far is above that of the best. Where
+outputs are to be trees, only what leads to one is a continuation (`well_formed.py`).
 
 B sentences, G groups, N rows of a group, U = B x G beams, R = U x N rows, C = 2 x N candidates, V vocabulary.
 """
@@ -26,6 +27,7 @@ from transduce.decode.diversity import diverse_candidates
 from transduce.decode.ensemble import Ensemble
 from transduce.decode.hypothesis import Hypothesis, Request, length_divisor
 from transduce.decode.limits import NEVER, forbid
+from transduce.decode.well_formed import grown, keep_to_trees, seeds
 from transduce.model import Transformer
 from transduce.text.codec import BOS
 
@@ -72,6 +74,7 @@ class BeamSearch:
         self.sums = models[0].projection.weight.new_full((len(requests) * beam, 1), NEVER)  # RT: up to each token
         self.sums[:: self.rows] = 0.0  # all rows of a beam start as one
         self.progress = [Progress.start(r.phrases) if r.phrases else None for r in requests for _ in range(beam)]
+        self.growths = seeds(r.trees for r in requests for _ in range(beam))
 
     @property
     def done(self) -> bool:
@@ -85,6 +88,7 @@ class BeamSearch:
         unmet = [row for row, progress in enumerate(self.progress) if progress is not None and progress.left]
         requests, limits = [s.request for s in self.sentences], [s.limit for s in self.sentences]
         forbid(scores, self.tokens, requests, limits, self.search, unmet=unmet)
+        keep_to_trees(scores, self.growths, limits, self.tokens.size(1))
         scores += self.sums[:, -1:]
         candidates = self._candidates(scores)
         self._finish(candidates)
@@ -194,6 +198,8 @@ class BeamSearch:
         self.ensemble.select(sentences, rows)
         self.tokens = torch.cat([self.tokens.index_select(0, rows), tokens.unsqueeze(1)], dim=1)
         self.sums = torch.cat([self.sums.index_select(0, rows), totals.unsqueeze(1)], dim=1)
+        if self.growths:
+            self.growths = grown((self.growths[row] for row in rows.tolist()), tokens.tolist())
         if any(sentence.request.phrases for sentence in self.sentences):
             before = [self.progress[row] for row in rows.tolist()]
             chosen = zip(before, tokens.tolist(), strict=True)

@@ -15,6 +15,7 @@ from transduce.config import SearchConfig
 from transduce.decode.ensemble import Ensemble
 from transduce.decode.hypothesis import Hypothesis, Request
 from transduce.decode.limits import forbid
+from transduce.decode.well_formed import grown, keep_to_trees, seeds
 from transduce.model import Transformer
 from transduce.text.codec import BOS, EOS
 
@@ -46,9 +47,12 @@ def walk(
     steps: list[list[float]] = [[] for _ in requests]
     found: list[list[Hypothesis]] = [[] for _ in requests]
     tokens = source.new_full((len(requests), 1), BOS)  # RT
+    growths = seeds(request.trees for request in requests)
     while active:
         scores = ensemble.step(tokens[:, -1])
-        forbid(scores, tokens, [requests[place] for place in active], [limits[place] for place in active], search)
+        own = [limits[place] for place in active]
+        forbid(scores, tokens, [requests[place] for place in active], own, search)
+        keep_to_trees(scores, growths, own, tokens.size(1))
         chosen = choose(scores, active)
         taken = scores.gather(1, chosen.unsqueeze(1)).squeeze(1).tolist()
         going_on = []
@@ -61,9 +65,11 @@ def walk(
                 each = tuple(steps[place]) if requests[place].token_scores else ()
                 found[place] = [Hypothesis(ids, total, total, each)]
         tokens = torch.cat([tokens, chosen.unsqueeze(1)], dim=1)
+        growths = growths and grown(growths, chosen.tolist())
         if len(going_on) < len(active):
             rows = torch.tensor(going_on, dtype=torch.int64, device=source.device)
             ensemble.select(rows, rows)
             tokens = tokens.index_select(0, rows)
             active = [active[row] for row in going_on]
+            growths = growths and [growths[row] for row in going_on]
     return found

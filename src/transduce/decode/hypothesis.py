@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from transduce.config import SearchConfig
+
+if TYPE_CHECKING:
+    from transduce.decode.well_formed import Trees
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Request:
     """The output contains each of these."""
     token_scores: bool = False
     """Whether hypotheses shall tell the log-probability of each token."""
+    trees: Trees | None = None
+    """The output is one of these trees."""
 
 
 @dataclass(frozen=True)
