@@ -136,7 +136,8 @@ class DataConfig(Section):
     target: tuple[str, ...] = ()
     """Target files, line i the translation of line i."""
     pairs: tuple[str, ...] = ()
-    """Instead of source and target: .tsv or .jsonl files, plain, .gz or .xz, that hold both."""
+    """Instead of source and target: .tsv or .jsonl files, plain, .gz or .xz, that hold both; or .trees files, one tree
+    a line: words in, brackets out."""
     columns: tuple[str, str] = ("source", "target")
     """JSONL keys of the two sides; a TSV's are its first two columns."""
     corpora: tuple[CorpusConfig, ...] = ()
@@ -295,6 +296,15 @@ class Config(Section):
     def _tying_needs_joint(self) -> Config:
         if self.model.tying == "three-way" and not self.text.joint:
             raise ValueError('three-way tying needs one vocabulary: set model.tying="target" or text.joint=true')
+        return self
+
+    @model_validator(mode="after")
+    def _trees_are_symbols(self) -> Config:
+        files = [*self.data.pairs, *(name for corpus in self.data.corpora for name in corpus.pairs)]
+        trees = [name for name in files if name.removesuffix(".gz").removesuffix(".xz").endswith(".trees")]
+        if trees and self.text.target_codec != "symbols":
+            presets = "parsing-tiny, parsing-small or parsing"
+            raise ValueError(f'{trees[0]}: trees need text.target_codec = "symbols": choose the preset {presets}')
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Parallel text: line i of one file belongs to line i of another, or both stand in one TSV or JSONL file."""
+"""Parallel text: line i of one file belongs to line i of another, or both stand in one TSV, JSONL or treebank file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.config import DataConfig
+from transduce.data import treebank
 from transduce.data.lines import Block, check_file, read_blocks
 from transduce.data.pace import Tick, unheard
 from transduce.data.problems import Problem
@@ -184,9 +185,13 @@ def fingerprint(corpus: Corpus) -> str:
     kind = ["pairs", *corpus.columns] if corpus.pairs else ["two"]
     for path in corpus.files:
         check_file(path)
-    formats = ["jsonl" if corpus.pairs and ".jsonl" in path.suffixes else "lines" for path in corpus.files]
+    formats = [_format(path) if corpus.pairs else "lines" for path in corpus.files]
     digests = [sha256(path) for path in corpus.files]
     return hashlib.sha256(json.dumps([kind, formats, digests]).encode()).hexdigest()
+
+
+def _format(path: Path) -> str:
+    return next((suffix[1:] for suffix in (".jsonl", treebank.SUFFIX) if suffix in path.suffixes), "lines")
 
 
 class _Columns(NamedTuple):

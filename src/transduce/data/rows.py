@@ -1,4 +1,4 @@
-"""A line of a table as a pair: TSV or JSONL, by the file's name."""
+"""A line of a table as a pair: TSV, JSONL or a tree, by the file's name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from transduce.data import treebank
 from transduce.errors import CorpusError
 
 
 def splitter(path: Path) -> Callable[[str, tuple[str, str]], tuple[str, str]]:
     """What cuts a line of this file into source and target; it raises a ValueError where that cannot be done."""
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    formats = {".tsv": _split_tsv, ".jsonl": _split_json}
+    formats = {".tsv": _split_tsv, ".jsonl": _split_json, treebank.SUFFIX: treebank.split_tree}
     if not suffixes or suffixes[-1] not in formats:
-        raise CorpusError(f"{path}: neither .tsv nor .jsonl (nor those with .gz or .xz): rename it to what it holds")
+        known = " nor ".join(formats)
+        raise CorpusError(f"{path}: neither {known} (nor those with .gz or .xz): rename it to what it holds")
     return formats[suffixes[-1]]
 
 
