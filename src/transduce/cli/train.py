@@ -25,8 +25,12 @@ def train(
     ] = None,
     target: Annotated[list[Path] | None, typer.Option(help="Its translation, line by line.")] = None,
     pairs: Annotated[list[Path] | None, typer.Option(help="Instead: .tsv or .jsonl files with both.")] = None,
+    trees: Annotated[
+        list[Path] | None, typer.Option(help="Instead: .trees files, a tree a line; makes a parser of words.")
+    ] = None,
     valid_source: Annotated[list[Path] | None, typer.Option(help="Validation source; else 1 % is held out.")] = None,
     valid_target: Annotated[list[Path] | None, typer.Option(help="Validation target.")] = None,
+    valid_trees: Annotated[list[Path] | None, typer.Option(help="Validation trees.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help="Shape and recipe; else chosen by the size of the corpus.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
@@ -56,9 +60,10 @@ def train(
     flags: dict[str, object] = {
         "data.source": source,
         "data.target": target,
-        "data.pairs": pairs,
+        "data.pairs": [*(pairs or ()), *(trees or ())] or None,
         "data.valid_source": valid_source,
         "data.valid_target": valid_target,
+        "data.valid_pairs": valid_trees,
         "data.source_lang": source_lang,
         "data.target_lang": target_lang,
         "data.strict": strict or None,
