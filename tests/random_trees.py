@@ -24,7 +24,10 @@ def trees(*, labels: st.SearchStrategy[str], leaves: st.SearchStrategy[Leaf]) ->
     )
 
 
-any_trees = trees(labels=_TEXTS | st.just(""), leaves=st.builds(Leaf, _TEXTS, _TEXTS))
+any_trees = trees(
+    labels=_TEXTS | st.just(""),
+    leaves=st.builds(Leaf, _TEXTS | st.just("-NONE-"), st.lists(_TEXTS, min_size=1, max_size=2).map(" ".join)),
+)
 """Of any labels, tags and words that a line can hold."""
 plain_trees = trees(labels=st.sampled_from(LABELS), leaves=st.builds(Leaf, st.sampled_from(TAGS), _TEXTS))
 """Of labels and tags as in a treebank."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from transduce.errors import CorpusError
 
@@ -30,15 +30,18 @@ OUTER = frozenset({"", "TOP", "ROOT", "S1"})
 """Labels of a bracket around the sentence that says nothing."""
 
 _TEXT = r"[^()\s]+"  # a no-break space or U+2028 may be part of a word
-_LEAF = re.compile(rf"\(\s*({_TEXT})\s+({_TEXT})\s*\)", re.ASCII)
-_TOKEN = re.compile(rf"{_LEAF.pattern}|[()]|{_TEXT}", re.ASCII)
-_LABEL = re.compile(rf"\((?:{_TEXT})?", re.ASCII)
+_LEAF = re.compile(rf"\(\s*({_TEXT})\s+({_TEXT}(?: {_TEXT})*)\s*\)", re.ASCII)
+_TOKEN = re.compile(rf"{_LEAF.pattern}|\(\s*({_TEXT}|)|[)]|{_TEXT}", re.ASCII)
+_LABEL = re.compile(rf"(?:{_TEXT})?", re.ASCII)
 _FUNCTION = re.compile(r"(?<=.)[-=|].*")
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A word under its part-of-speech tag. Neither holds spaces or brackets: `-LRB-` stands for `(`."""
+    """A word under its part-of-speech tag. Neither holds brackets: `-LRB-` stands for `(`.
+
+    Five words of CRAFT have a space inside (`Xpd TTD`); those of a bare tree have none.
+    """
 
     tag: str
     word: str
@@ -54,52 +57,34 @@ class Tree:
 
 def read_tree(line: str, *, where: str) -> Tree:
     """The one tree of a line such as `(S (NP (PRP We)) (VP (VBP rest)))`; CorpusError names `where` and the column."""
-    opened: list[_Bracket] = []
+    opened: list[tuple[int, str, list[Tree | Leaf]]] = []  # column, label, children
     tree: Tree | None = None
     for match in _TOKEN.finditer(line):
-        token, tag = match[0], match[1]
-        if tree is not None or (not opened and token != "("):
-            raise CorpusError(f"{where}, column {match.start() + 1}: {_outside(token, after=tree is not None)}")
-        if token == ")":
-            closed = opened.pop().close(where)
+        tag, word, label = match.groups()
+        column = match.start() + 1
+        if tree is not None or (not opened and label is None):
+            raise CorpusError(f"{where}, column {column}: {_outside(match[0], after=tree is not None)}")
+        if word is not None:
+            opened[-1][2].append(Leaf(tag, word))
+        elif label is not None:
+            opened.append((column, label, []))
+        elif match[0] != ")":
+            raise CorpusError(f"{where}, column {column}: {match[0]!r} has no bracket of its own: write (TAG word)")
+        else:
+            column, label, children = opened.pop()
+            if not children:
+                raise CorpusError(f"{where}, column {column}: '({label})' holds no word: take it out")
+            closed = Tree(label, tuple(children))
             if opened:
-                opened[-1].children.append(closed)
+                opened[-1][2].append(closed)
             else:
                 tree = closed
-        elif opened and len(opened[-1].texts) == 2:
-            raise CorpusError(f"{where}, column {match.start() + 1}: {_beside(opened[-1].texts[1])}")
-        elif tag is not None:
-            opened[-1].children.append(Leaf(tag, match[2]))
-        elif token == "(":
-            opened.append(_Bracket(match.start() + 1))
-        elif opened[-1].children:
-            raise CorpusError(f"{where}, column {match.start() + 1}: {_beside(token)}")
-        else:
-            opened[-1].texts.append(token)
     if opened:
-        last = opened[-1]
-        raise CorpusError(
-            f"{where}, column {last.column}: '({' '.join(last.texts)}' is not closed: {len(opened)} ')' missing"
-        )
+        column, label, _ = opened[-1]
+        raise CorpusError(f"{where}, column {column}: '({label}' is not closed: {len(opened)} ')' missing")
     if tree is None:
         raise CorpusError(f"{where}: no tree: the line is empty")
     return tree
-
-
-@dataclass(slots=True)
-class _Bracket:
-    """The open bracket of a constituent while its line is read."""
-
-    column: int
-    texts: list[str] = field(default_factory=list)
-    """What stands behind it before any bracket inside: its label, if it has one; more is a mistake."""
-    children: list[Tree | Leaf] = field(default_factory=list)
-
-    def close(self, where: str) -> Tree:
-        label = self.texts[0] if self.texts else ""
-        if self.children:
-            return Tree(label, tuple(self.children))
-        raise CorpusError(f"{where}, column {self.column}: '({label})' holds no word: take it out, or write (TAG word)")
 
 
 def _outside(token: str, *, after: bool) -> str:
@@ -109,10 +94,6 @@ def _outside(token: str, *, after: bool) -> str:
     if after:
         return f"{token!r} follows the tree: give one tree a line"
     return f"{token!r} stands outside of a constituent: write (S (TAG word))"
-
-
-def _beside(word: str) -> str:
-    return f"{word!r} stands beside a word or bracket: each word needs a bracket and a tag of its own, as (TAG word)"
 
 
 def walk(tree: Tree) -> Iterator[tuple[Tree | Leaf, bool]]:
@@ -132,14 +113,23 @@ def write_tree(tree: Tree) -> str:
     for node, opens in walk(tree):
         if opens and pieces and pieces[-1] != "(":
             pieces.append(" ")
-        if not opens:
+        if isinstance(node, Leaf):
+            pieces.append(_written(node))
+        elif not opens:
             pieces.append(")")
-            continue
-        piece = f"({node.tag} {node.word})" if isinstance(node, Leaf) else f"({node.label}"
-        if not (_LEAF if isinstance(node, Leaf) else _LABEL).fullmatch(piece):
-            raise ValueError(f"{piece!r} in a tree: tags, words and labels hold no spaces or brackets")
-        pieces.append(piece)
+        elif _LABEL.fullmatch(node.label):
+            pieces.append(f"({node.label}")
+        else:
+            raise ValueError(f"{node.label!r} as a label: labels hold no spaces or brackets")
     return "".join(pieces)
+
+
+def _written(leaf: Leaf) -> str:
+    piece = f"({leaf.tag} {leaf.word})"
+    match = _LEAF.fullmatch(piece)
+    if match is None or match.groups() != (leaf.tag, leaf.word):
+        raise ValueError(f"{leaf}: neither may be empty or hold a bracket, the tag no space, the word single ones only")
+    return piece
 
 
 def bare(tree: Tree) -> Tree | None:
@@ -149,6 +139,7 @@ def bare(tree: Tree) -> Tree | None:
     - Labels are cut before the first `-` or `=`: function tags and indices (`NP-SBJ-1`, `NP=2` -> `NP`); and before
       a `|`, with which annotators left a choice open (`ADVP|PRT` -> `ADVP`; the two are equal to EVALB). A label that
       begins with `-`, such as `-LRB-`, is kept. Tags of leaves stay as they are.
+    - A space inside a word is taken out, so that words joined by spaces can be told apart again.
     - Outer brackets labelled "", TOP, ROOT or S1 are taken off, if all they hold is one constituent.
     - Nothing else changes: NP over a single NP stays, as EVALB counts both.
     """
@@ -156,7 +147,7 @@ def bare(tree: Tree) -> Tree | None:
     for node, opens in walk(tree):
         if isinstance(node, Leaf):
             if node.tag != TRACE:
-                opened[-1].append(node)
+                opened[-1].append(Leaf(node.tag, node.word.replace(" ", "")) if " " in node.word else node)
         elif opens:
             opened.append([])
         elif children := opened.pop():
