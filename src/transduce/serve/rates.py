@@ -1,0 +1,80 @@
+"""How many requests, and characters, somebody may still send."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+KNOWN = 10_000
+"""Of whom a count is kept at most; those not heard of for longest are forgotten."""
+DAY = 86_400.0
+
+
+@dataclass
+class Bucket:
+    """Holds a minute's worth of requests at most and fills all the time."""
+
+    left: float
+    at: float
+
+
+class Rates:
+    """A bucket for each who sends."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: OrderedDict[Hashable, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, who: Hashable, per_minute: int) -> float:
+        """Take one request out of a bucket: 0, or the seconds until there will be one."""
+        now = self._clock()
+        bucket = self._buckets.setdefault(who, Bucket(per_minute, now))
+        self._buckets.move_to_end(who)
+        while len(self._buckets) > KNOWN:
+            self._buckets.popitem(last=False)
+        bucket.left = min(per_minute, bucket.left + (now - bucket.at) * per_minute / 60)
+        bucket.at = now
+        if bucket.left < 1:
+            return (1 - bucket.left) * 60 / per_minute
+        bucket.left -= 1
+        return 0.0
+
+
+class Usage:
+    """Characters by key: those of today, which the limit is about, a day beginning with the server's start."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._start = clock, clock()
+        self._counts: dict[bytes, int] = {}
+        self._day = 0
+
+    def count(self, digest: bytes) -> int:
+        """So many today."""
+        day = int((self._clock() - self._start) / DAY)
+        if day != self._day:
+            self._day = day
+            self._counts.clear()
+        return self._counts.get(digest, 0)
+
+    def add(self, digest: bytes, characters: int) -> None:
+        """So many more."""
+        self._counts[digest] = self.count(digest) + characters
+
+    def until_tomorrow(self) -> float:
+        """Seconds."""
+        return DAY - (self._clock() - self._start) % DAY
+
+
+def neighbourhood(address: str) -> str:
+    """Whom an address counts for: of IPv6 everyone has a /64 of their own."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))
