@@ -1,0 +1,1 @@
+"""A model behind HTTP: the server and its page."""
