@@ -156,7 +156,7 @@ class Trainer:
         workers = self._workers(prepared)
         model, directory = workers.model, self.out / "checkpoints"
         sharded = isinstance(workers, ShardedWorkers)
-        plain = new_model(self.config, prepared).to(workers.device) if sharded and self.world.first else None
+        plain = self.new_model(prepared).to(workers.device) if sharded and self.world.first else None
         batching = make_batching(self.config.train, prepared)
         optimizer = make_optimizer(model, self.config.train)
         newest = self._newest(directory)
@@ -193,14 +193,18 @@ class Trainer:
             self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
         with told(self.listener, self.out, self.config), closing(workers):
             state = loop.run()
-            return self._finish(plain or model, prepared, state) if self.world.first else self.out / "model"
+            return self.finish(plain or model, prepared, state) if self.world.first else self.out / "model"
+
+    def new_model(self, prepared: Prepared) -> Transformer:
+        """The model to train; who studies another one overrides this, and `finish` if no bundle can hold it."""
+        return new_model(self.config, prepared)
 
     def _workers(self, prepared: Prepared) -> Workers:
         """A new model on its device, and those who train it."""
         train, world = self.config.train, self.world
         if train.threads or world.size > 1:
             torch.set_num_threads(train.threads or world.cores)  # torchrun would have it be 1
-        model = new_model(self.config, prepared).to(choose_device(train))
+        model = self.new_model(prepared).to(choose_device(train))
         if train.recompute:
             recompute_layers(model)
         if train.compile:
@@ -234,7 +238,8 @@ class Trainer:
             self.config = self.config.model_copy(update={"train": train})
             self._write_config()
 
-    def _finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
+    def finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
+        """Average the checkpoints, validate what comes of it and write the bundle; returns its path."""
         paths = to_average(self.out / "checkpoints", self.config.train)
         load_weights(model, average(read_weights(path / "model.safetensors") for path in paths), where=self.out)
         final = validate(model, prepared, self.config.search, state.step)
