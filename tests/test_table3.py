@@ -1,44 +1,12 @@
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
 from transduce.config import ModelConfig
 from transduce.model.transformer import shape_only
+from transduce.paper.table3_rows import ROWS, Row
 from transduce.settings import load_config
 
-
-class Row(NamedTuple):
-    """A row of Table 3: what differs from the base model, and the parameters that the paper prints, in millions."""
-
-    name: str
-    changes: dict[str, object]
-    printed: int | None = None
-
-
-ROWS = [
-    Row("base", {}, 65),
-    Row("A h=1", {"num_heads": 1, "d_k": 512, "d_v": 512}),
-    Row("A h=4", {"num_heads": 4, "d_k": 128, "d_v": 128}),
-    Row("A h=16", {"num_heads": 16, "d_k": 32, "d_v": 32}),
-    Row("A h=32", {"num_heads": 32, "d_k": 16, "d_v": 16}),
-    Row("B d_k=16", {"d_k": 16}, 58),
-    Row("B d_k=32", {"d_k": 32}, 60),
-    Row("C N=2", {"encoder_layers": 2, "decoder_layers": 2}, 36),
-    Row("C N=4", {"encoder_layers": 4, "decoder_layers": 4}, 50),
-    Row("C N=8", {"encoder_layers": 8, "decoder_layers": 8}, 80),
-    Row("C d_model=256", {"d_model": 256, "d_k": 32, "d_v": 32}, 28),
-    Row("C d_model=1024", {"d_model": 1024, "d_k": 128, "d_v": 128}, 168),
-    Row("C d_ff=1024", {"d_ff": 1024}, 53),
-    Row("C d_ff=4096", {"d_ff": 4096}, 90),
-    Row("D P_drop=0.0", {"dropout": 0.0}),
-    Row("D P_drop=0.2", {"dropout": 0.2}),
-    Row("D eps_ls=0.0", {}),  # label smoothing is the loss's, not the model's
-    Row("D eps_ls=0.2", {}),
-    Row("E learned positions", {"positions": "learned"}),
-    Row("big", {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}, 213),
-]
 VOCABULARY = 37_000  # section 5.1
 MILLION = 10**6
 

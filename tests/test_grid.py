@@ -1,0 +1,210 @@
+"""A grid of trainings: what is done stays, what fails is told, and what is interrupted goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from transduce.errors import Interrupted, UserError
+from transduce.paper.grid import Failure, Numbers, key, run_grid
+from transduce.paper.training import Training, cost
+from transduce.train.history import read_history
+from transduce.train.progress import Listener
+from transduce.train.signals import Signals
+from trials import SMALL
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Leaves a line in a file for each time that it is run."""
+
+    name: str
+    value: int = 1
+    work: float = 1.0
+
+    def run(self, out: Path, listener: Listener) -> Numbers:
+        with (out.parent / "runs").open("a", encoding="utf-8") as file:
+            file.write(f"{self.name}\n")
+        return {"value": self.value}
+
+
+@dataclass(frozen=True)
+class Refused(Counted):
+    """Fails until there is a file that mends it."""
+
+    def run(self, out: Path, listener: Listener) -> Numbers:
+        if not (out.parent / "mended").is_file():
+            raise UserError("it is broken: mend it")
+        return super().run(out, listener)
+
+
+@dataclass(frozen=True)
+class Killed(Counted):
+    """Its process ends without a word."""
+
+    def run(self, out: Path, listener: Listener) -> Numbers:
+        os._exit(3)
+
+
+@dataclass(frozen=True)
+class Endless(Counted):
+    """Works until a signal comes, then saves, as training does."""
+
+    def run(self, out: Path, listener: Listener) -> Numbers:
+        with Signals(listener) as signals:
+            (out.parent / "begun").touch()
+            while signals.number is None:
+                time.sleep(0.05)
+        (out.parent / "saved").touch()
+        raise Interrupted("saved", exit_code=128 + signals.number)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A real training, very small."""
+
+    name: str
+    training: Training
+
+    @property
+    def work(self) -> float:
+        return self.training.work
+
+    def run(self, out: Path, listener: Listener) -> Numbers:
+        numbers = cost(self.training.run(out, listener), out)
+        return {**numbers, "seconds": 0.0, "reports": len(read_history(out).messages) > 0}
+
+
+class Notes(Listener):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def warn(self, message: str) -> None:
+        self.notes.append(f"warning: {message}")
+
+
+def runs(directory: Path) -> list[str]:
+    path = directory / "runs"
+    return path.read_text(encoding="utf-8").split() if path.is_file() else []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(2400):
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail("waited for two minutes")
+
+
+def test_finished_tasks_are_not_run_again(tmp_path: Path) -> None:
+    tasks = [Counted("a"), Counted("b", 2)]
+    first = run_grid(tasks, tmp_path, Listener(), processes=1)
+    assert first == {"a": {"value": 1}, "b": {"value": 2}}
+    assert run_grid(tasks, tmp_path, Listener(), processes=1) == first
+    assert runs(tmp_path) == ["a", "b"]
+
+
+def test_a_task_that_is_asked_for_otherwise_is_another_task(tmp_path: Path) -> None:
+    run_grid([Counted("a", 1)], tmp_path, Listener(), processes=1)
+    assert run_grid([Counted("a", 2)], tmp_path, Listener(), processes=1) == {"a": {"value": 2}}
+    assert key(Counted("a", 1)) != key(Counted("a", 2))
+
+
+def test_the_longest_is_begun_first(tmp_path: Path) -> None:
+    run_grid(
+        [Counted("short"), Counted("long", work=5.0), Counted("middle", work=2.0)], tmp_path, Listener(), processes=1
+    )
+    assert runs(tmp_path) == ["long", "middle", "short"]
+
+
+def test_a_failure_is_told_while_the_others_go_on_and_the_next_start_tries_again(tmp_path: Path) -> None:
+    tasks = [Refused("first", work=2.0), Counted("second")]
+    notes = Notes()
+    outcomes = run_grid(tasks, tmp_path, notes, processes=1)
+    assert outcomes == {"first": Failure("it is broken: mend it"), "second": {"value": 1}}
+    assert "warning: first: failed: it is broken: mend it" in notes.notes
+    (tmp_path / "mended").touch()
+    assert run_grid(tasks, tmp_path, Listener(), processes=1)["first"] == {"value": 1}
+    assert runs(tmp_path) == ["second", "first"]
+
+
+def test_side_by_side_every_task_has_a_process_that_may_fail_or_die(tmp_path: Path) -> None:
+    tasks = [Counted("counted"), Refused("refused"), Killed("killed")]
+    assert run_grid(tasks, tmp_path, Listener(), processes=3) == {
+        "counted": {"value": 1},
+        "refused": Failure("it is broken: mend it"),
+        "killed": Failure("its process ended with exit code 3"),
+    }
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from test_grid import Endless
+from transduce.paper.grid import run_grid
+from transduce.train.progress import Listener
+if __name__ == "__main__":
+    run_grid([Endless("endless")], Path(sys.argv[1]), Listener(), processes=2)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_when_the_grid_is_stopped_or_killed_its_processes_save_and_end(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    grid = subprocess.Popen([sys.executable, str(path), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
+    try:
+        wait_for((tmp_path / "begun").is_file)
+        grid.send_signal(number)
+        _, errors = grid.communicate(timeout=120)
+        wait_for((tmp_path / "saved").is_file)
+    finally:
+        grid.kill()
+    if number == signal.SIGINT:
+        assert b"Interrupted: stopped: " in errors
+        assert b"the same command goes on from there" in errors
+    else:
+        assert grid.returncode == -number
+
+
+class Interrupter(Listener):
+    """Sends SIGINT at the first checkpoint."""
+
+    def saved(self, path: Path, step: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupted_training_is_gone_on_with_and_ends_as_an_unbroken_one(
+    tmp_path: Path, small_corpus: Path
+) -> None:
+    files = [
+        f'data.{side}=["{small_corpus / name}"]' for side, name in (("source", "train.en"), ("target", "train.de"))
+    ]
+    recipe = (*files, *SMALL, "train.steps=6", "train.save_every=3", "train.validate_every=7", "train.keep=1")
+    task = Trained("row", Training(recipe, preset="tiny"))
+    weights = []
+    for name, listeners in (("broken", [Interrupter(), Listener()]), ("unbroken", [Listener()])):
+        directory = tmp_path / name
+        for listener in listeners:
+            if isinstance(listener, Interrupter):
+                with pytest.raises(Interrupted):
+                    run_grid([task], directory, listener, processes=1)
+                assert not list(directory.glob("*.json"))
+            else:
+                assert run_grid([task], directory, listener, processes=1)["row"]["updates"] == 6  # type: ignore[index]
+        weights.append((directory / key(task) / "checkpoints" / "step-00000006" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
