@@ -52,8 +52,8 @@ def figure3(study: Study) -> Result:
     )
     if not many and model.knows_only_phrases:
         legend += (
-            " The paper's claim does not show in this model. One reason may be that its German verb is the same whatever"
-            " completes it, so that there is little to gain from looking there."
+            " The paper's claim does not show in this model. One reason may be that its German verb is the same"
+            " whatever completes it, so that there is little to gain from looking there."
         )
     picture = Picture(
         "figure3-attention",
