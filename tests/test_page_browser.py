@@ -1,0 +1,206 @@
+"""The page in a real browser: what it shows is what the model says, by pointer and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from browser import TEXT, chromium, labels, looked, stand_in, watched
+from transduce import Translator
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+FIELDS = ("text", "prefix", "kind", "heads", "off")
+XSS = [
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "\"><svg onload=window.hacked=1> '><b>",
+    "javascript:window.hacked=1//</textarea></title>{{7*7}}${window.hacked=1}",
+]
+
+
+@pytest.fixture(scope="module")
+def translator(bundle: Path) -> Translator:
+    return Translator.load(bundle, engine="pytorch")
+
+
+@pytest.fixture(scope="module")
+def site(translator: Translator) -> Iterator[str]:
+    with stand_in(translator) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with watched(browser) as opened:
+        yield opened
+
+
+def test_what_is_typed_is_translated(page: Page, site: str, translator: Translator) -> None:
+    lines = [TEXT, "", "The cat sleeps."]
+    page.goto(site)
+    page.locator("#text").fill("\n".join(lines))
+    page.locator(".output .words").nth(2).wait_for()
+    shown = [" ".join(labels(page.locator(".output .words").nth(at).locator(".word-box"))) for at in range(3)]
+    assert [re.sub(r"\s+", " ", line) for line in shown] == [each.text for each in translator.translate(lines)]
+
+
+def test_a_word_shows_what_it_translates(page: Page, site: str, translator: Translator) -> None:
+    from transduce.decode.alignment import align_lines
+
+    page.goto(f"{site}/#/translate?text={TEXT}")
+    made = page.locator(".output .word-box")
+    made.first.wait_for()
+    (alignment,) = align_lines(translator, [TEXT], translator.translate([TEXT])[0].text.split("\n"))
+    for at in range(made.count()):
+        expected = [TEXT.split()[source] for source, target in alignment.links if target == at]
+        made.nth(at).hover()
+        assert labels(page.locator(".given .linked")) == expected
+    made.first.focus()
+    page.keyboard.press("End")
+    last = [TEXT.split()[source] for source, target in alignment.links if target == made.count() - 1]
+    assert labels(page.locator(".given .linked")) == last
+
+
+def test_other_words_are_offered_and_taken(page: Page, site: str, translator: Translator) -> None:
+    page.goto(f"{site}/#/translate?text={TEXT}")
+    made = page.locator(".output .word-box")
+    made.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.locator(".menu .choose").first.wait_for()
+    prefix = translator.translate([TEXT])[0].text.split()[0]
+    offered = translator.alternatives(TEXT, prefix)
+    assert labels(page.locator(".menu .label")) == [each.text for each in offered]
+    page.locator(".menu .choose").nth(1).press("Enter")
+    page.locator(".menu").filter(has_not=page.locator(".choose")).wait_for(state="attached")
+    page.locator(".more > .quiet").wait_for()
+    taken = " ".join(offered[1].text.split()[:2])
+    assert " ".join(labels(made)[:2]) == taken
+
+
+def test_probabilities_are_told(page: Page, site: str, translator: Translator) -> None:
+    page.goto(f"{site}/#/translate?text={TEXT}")
+    page.get_by_text("Probability of each token").click()
+    (translation,) = translator.translate([TEXT], tokens=True)
+    assert labels(page.locator(".more .label")) == [token.piece for token in translation.tokens]
+    shares = [
+        float(re.sub("[^0-9.]", "", text)) / 100 for text in labels(page.locator(".more .number").filter(has_text="%"))
+    ]
+    expected = np.exp([token.log_probability for token in translation.tokens])
+    assert np.allclose(shares, expected, atol=0.006)
+
+
+def test_a_glossary_is_kept_to(page: Page, site: str) -> None:
+    page.goto(f"{site}/#/translate?text={TEXT}")
+    page.get_by_label("Glossary").fill("bird = Garten")
+    page.locator(".output .word-box", has_text="Garten").first.wait_for()
+
+
+def test_a_file_is_translated(page: Page, site: str, translator: Translator) -> None:
+    page.goto(site)
+    lines = [TEXT, "The cat sleeps."]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    page.get_by_label("A text file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": content})
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the translation of a.txt").click()
+    written = Path(download.value.path()).read_text(encoding="utf-8")
+    assert written == "".join(f"{each.text}\n" for each in translator.translate(lines))
+
+
+@pytest.mark.parametrize("attack", XSS)
+def test_no_text_becomes_a_script(page: Page, site: str, attack: str) -> None:
+    page.goto(site)
+    page.locator("#text").fill(attack)
+    page.get_by_label("Glossary").fill(f"{attack.replace('=', '')}\tHund")
+    page.locator(".more > .quiet, .message:not(:empty)").first.wait_for()
+    page.evaluate(
+        "asked => { location.hash = '#/attend?' + new URLSearchParams(asked) }", dict.fromkeys(FIELDS, attack)
+    )
+    page.locator(".heat canvas.over").wait_for()
+    assert page.locator(".sentence").inner_text() == attack
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main script, main img, main b").count() == 0
+
+
+def test_a_mistake_is_told(page: Page, site: str) -> None:
+    page.goto(f"{site}/#/attend?text={'a' * 5}")
+    page.locator(".heat canvas.over").wait_for()
+    page.locator("#sentence").fill("word " * 1100)
+    page.locator("button.main").click()
+    page.locator(".message", has_text="at most").wait_for()
+
+
+@pytest.mark.parametrize("view", ["translate", "attend"])
+def test_a_phone_needs_no_sideways_scrolling(page: Page, site: str, view: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(f"{site}/#/{view}?text={TEXT}")
+    page.locator(".output .word-box, .heat canvas.over").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+DURATIONS = "[...document.querySelectorAll('*')].map((node) => getComputedStyle(node).transitionDuration)"
+UNREACHED = """() => {
+  const seen = (node) => node.checkVisibility() && !node.disabled;
+  const every = "a, button, input, select, textarea, summary, [tabindex]";
+  const controls = [...document.querySelectorAll(every)].filter(seen);
+  const radio = (node) => node.type === "radio" && !node.checked;
+  const stop = (node) => node.matches("[data-stop]") && node.parentElement.querySelector('[data-stop][tabindex="0"]');
+  return controls
+    .filter((node) => !window.reached.has(node) && !radio(node) && !stop(node) && !node.matches(".cell"))
+    .map((node) => node.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.parametrize("view", ["translate", "attend"])
+def test_every_control_is_reached_by_keyboard(page: Page, site: str, view: str) -> None:
+    page.goto(f"{site}/#/{view}?text={TEXT}")
+    page.locator(".output .word-box, .heat canvas.over").first.wait_for()
+    page.evaluate(
+        "window.reached = new Set(); document.addEventListener('focusin', (e) => window.reached.add(e.target))"
+    )
+    for _ in range(80):
+        page.keyboard.press("Tab")
+    assert page.evaluate(UNREACHED) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["translate", "attend"])
+def test_nothing_keeps_anybody_out(browser: Browser, site: str, view: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra 'dev' brings it")
+    with watched(browser, color_scheme=scheme) as page:
+        page.goto(f"{site}/#/{view}?text={TEXT}&step=2&kind=cross")
+        page.locator(".output .word-box, .heat canvas.over").first.wait_for()
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        if view == "attend":
+            page.locator(".heat canvas.over").click()
+            page.locator(".cell").wait_for()
+        found = axe.Axe().run(page).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious] == []
+
+
+def test_nothing_moves_for_those_who_want_it_still(browser: Browser, site: str) -> None:
+    with watched(browser, reduced_motion="reduce") as page:
+        looked(page, site)
+        assert set(page.evaluate(DURATIONS)) == {"0s"}
+
+
+def test_text_has_its_language(page: Page, site: str) -> None:
+    looked(page, site, "&kind=cross")
+    assert page.locator(".sentence").get_attribute("lang") == "en"
+    assert page.locator(".tokens").get_attribute("lang") == "de"
+    assert page.locator(".lines .query .word").first.get_attribute("lang") == "de"
+    assert page.locator(".lines .key .word").first.get_attribute("dir") == "auto"
