@@ -19,11 +19,11 @@ from transduce.serve.model import Model, Translated
 from transduce.serve.options import Options
 from transduce.serve.server import Server, listen, make_server, url_of
 from transduce.serve.service import Service
-from transduce.serve.settings import Served, Settings
+from transduce.serve.settings import Caps, Served, Settings
 
-SETTINGS = Settings(models=(), workers=1, port=0)
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds after which a test gives up; none takes as long."""
+SETTINGS = Settings(models=(), workers=1, port=0, caps=Caps(seconds=PATIENCE))
 
 
 class Echo:

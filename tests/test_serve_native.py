@@ -25,6 +25,7 @@ from transduce.decode.glossary import Glossary, Term
 from transduce.explain.ablation import switched_off
 from transduce.explain.head import Head
 from transduce.serve.app import app_of
+from transduce.serve.settings import Caps
 
 SENTENCES = [phrase.source for phrase in short_phrases("test", 40)][:8]
 
@@ -265,7 +266,8 @@ def test_odd_characters_are_translated_or_refused(app: FastAPI) -> None:
 
 def test_the_server_tells_its_limits(app: FastAPI) -> None:
     told = get(app, "/frontend/settings").json()
-    assert (told["charLimit"], told["textLimit"], told["bodyLimit"], told["timeLimit"]) == (5000, 64, 1 << 20, 30)
+    assert (told["charLimit"], told["textLimit"], told["bodyLimit"], Caps().seconds) == (5000, 64, 1 << 20, 30)
+    assert told["timeLimit"] == app.state.service.caps.seconds
     assert told["language"]["source"] == {"code": "en", "name": "English"}
     assert (told["apiKeys"], told["keyRequired"]) == (False, False)
 

@@ -170,7 +170,7 @@ def test_a_stream_gives_pieces_and_stops_when_nobody_reads() -> None:
 
 
 def test_caps_count_all_texts_of_a_request() -> None:
-    with closing(service_of(caps=Caps(characters=10, texts=3))) as service:
+    with closing(service_of(caps=Caps(characters=10, texts=3, seconds=PATIENCE))) as service:
         service.check_size(["aaaaa", "bbbbb"])
         with pytest.raises(TooLarge) as refused:
             service.check_size(["aaaaa", "bbbbbb"])

@@ -15,6 +15,7 @@ from transduce.serve.answer import http_error, invalid, serve_error
 from transduce.serve.body import WholeBody
 from transduce.serve.errors import ServeError
 from transduce.serve.gate import Gate
+from transduce.serve.keys import Keys
 from transduce.serve.model import Model
 from transduce.serve.service import Service
 from transduce.serve.settings import Settings
@@ -23,6 +24,8 @@ from transduce.version import __version__
 
 def create_app(settings: Settings, *, say: Callable[[str], None] = lambda message: None) -> FastAPI:
     """Load the models and put everything together; `say` hears which model got which engine."""
+    if settings.api_keys is not None:
+        Keys.read(settings.api_keys)  # a mistake in it is told before the models are loaded
     return app_of(Service(load_models(settings, say), settings))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
+from transduce.bundle import open_bundle
 from transduce.config import ModelConfig, SearchConfig
 from transduce.decode.ctranslate2_engine import Ctranslate2Engine
 from transduce.decode.glossary import Glossary, Term
@@ -72,20 +73,20 @@ class Model:
     @classmethod
     def load(cls, served: Served, *, say: Callable[[str], None]) -> Model:
         """The model at a path; its languages are the command line's, else the bundle's."""
-        if len(served.paths) > 1:
-            translator = Translator.load_ensemble(served.paths, warn=_nobody)
-        else:
-            translator = Translator.load(served.paths[0], warn=_nobody, say=say)
-        bundle = translator.bundle
-        assert bundle is not None
-        source, target = served.source or bundle.source_lang, served.target or bundle.target_lang
         path = served.paths[0]
+        bundle = open_bundle(path)
+        source, target = served.source or bundle.source_lang, served.target or bundle.target_lang
         if source is None or target is None:
             raise UserError(f"{path}: does not tell its languages: name them, as in --pair en-de={path}")
-        resolved = path.resolve()
-        name = resolved.parent.name if resolved.name == "model" else resolved.name
+        ensemble = len(served.paths) > 1
+        if ensemble:
+            translator = Translator.load_ensemble(served.paths, warn=_nobody)
+        else:
+            translator = Translator.load(path, warn=_nobody, say=say)
+        directory = bundle.path.resolve()
+        name = directory.parent.name if directory.name == "model" else directory.name
         languages = {"source_lang": source.lower(), "target_lang": target.lower()}
-        return cls(translator, name=name, ensemble=len(served.paths) > 1, **languages)
+        return cls(translator, name=name, ensemble=ensemble, **languages)
 
     @property
     def config(self) -> ModelConfig:

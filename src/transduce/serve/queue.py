@@ -80,11 +80,15 @@ class Queue:
         """Workers that have nothing to do."""
         return self._idle
 
+    def check(self, count: int) -> None:
+        """Refuse so many jobs if there are no places for them: what costs least to say is said first."""
+        if self._waiting and len(self._waiting) + count > self.places:
+            raise Overloaded("the server has more to do than it can: try again later", retry_after=self._wait())
+
     def submit(self, jobs: Sequence[Job]) -> None:
         """All of them or none. Who asks for more than there are places for has to come when nothing waits."""
         with self._changed:
-            if self._waiting and len(self._waiting) + len(jobs) > self.places:
-                raise Overloaded("the server has more to do than it can: try again later", retry_after=self._wait())
+            self.check(len(jobs))
             self._waiting.update(dict.fromkeys(jobs))
             self._changed.notify(len(jobs))
 

@@ -215,6 +215,7 @@ class Service:
 
     async def _do(self, model: Model, call: Any, texts: Sequence[str], deadline: float) -> list[Any]:
         """The outcomes of some sentences, in order, by the deadline."""
+        self._check(len(texts))
         if sum(map(len, texts)) > INLINE:
             lengths = await asyncio.to_thread(model.lengths, texts)
         else:
@@ -232,9 +233,14 @@ class Service:
     def _job(self, call: Any, item: str, tokens: int, deadline: float) -> Job:
         return Job(call, item, tokens, asyncio.get_running_loop().create_future(), deadline)
 
-    def _submit(self, jobs: Sequence[Job]) -> None:
+    def _check(self, count: int) -> None:
+        """Refuse more work where there is no place for it."""
         if self.draining:
             raise Draining("the server is about to stop: try again later", retry_after=5)
+        self.queue.check(count)
+
+    def _submit(self, jobs: Sequence[Job]) -> None:
+        self._check(len(jobs))
         self.queue.submit(jobs)
 
     @contextmanager
