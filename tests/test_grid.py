@@ -13,58 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from transduce.errors import Interrupted, UserError
+from grid_tasks import Counted, Killed, Refused
+from transduce.errors import Interrupted
 from transduce.paper.grid import Failure, Numbers, key, run_grid
 from transduce.paper.training import Training, cost
-from transduce.train.history import read_history
 from transduce.train.progress import Listener
-from transduce.train.signals import Signals
 from trials import SMALL
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Leaves a line in a file for each time that it is run."""
-
-    name: str
-    value: int = 1
-    work: float = 1.0
-
-    def run(self, out: Path, listener: Listener) -> Numbers:
-        with (out.parent / "runs").open("a", encoding="utf-8") as file:
-            file.write(f"{self.name}\n")
-        return {"value": self.value}
-
-
-@dataclass(frozen=True)
-class Refused(Counted):
-    """Fails until there is a file that mends it."""
-
-    def run(self, out: Path, listener: Listener) -> Numbers:
-        if not (out.parent / "mended").is_file():
-            raise UserError("it is broken: mend it")
-        return super().run(out, listener)
-
-
-@dataclass(frozen=True)
-class Killed(Counted):
-    """Its process ends without a word."""
-
-    def run(self, out: Path, listener: Listener) -> Numbers:
-        os._exit(3)
-
-
-@dataclass(frozen=True)
-class Endless(Counted):
-    """Works until a signal comes, then saves, as training does."""
-
-    def run(self, out: Path, listener: Listener) -> Numbers:
-        with Signals(listener) as signals:
-            (out.parent / "begun").touch()
-            while signals.number is None:
-                time.sleep(0.05)
-        (out.parent / "saved").touch()
-        raise Interrupted("saved", exit_code=128 + signals.number)
 
 
 @dataclass(frozen=True)
@@ -79,8 +33,7 @@ class Trained:
         return self.training.work
 
     def run(self, out: Path, listener: Listener) -> Numbers:
-        numbers = cost(self.training.run(out, listener), out)
-        return {**numbers, "seconds": 0.0, "reports": len(read_history(out).messages) > 0}
+        return cost(self.training.run(out, listener), out)
 
 
 class Notes(Listener):
@@ -153,7 +106,7 @@ def test_side_by_side_every_task_has_a_process_that_may_fail_or_die(tmp_path: Pa
 SCRIPT = """
 import sys
 from pathlib import Path
-from test_grid import Endless
+from grid_tasks import Endless
 from transduce.paper.grid import run_grid
 from transduce.train.progress import Listener
 if __name__ == "__main__":

@@ -150,5 +150,6 @@ def _panel(axes: Axes, moment: str, depths: Sequence[int], found: Mapping[str, N
             norms = numbers[moment]["encoder"]
             label = f"{depth} layers {kind}" if kind == "without residuals" else f"{depth} layers"
             axes.plot(range(1, depth + 1), norms, style, color=colour, marker="o", markersize=3, label=label)
+    axes.set_xticks([1, *depths])
     axes.set_yscale("log")
     axes.grid(axis="y")

@@ -1,7 +1,7 @@
 """A grid of trainings: a process for each core, what is finished stays, what fails is told while the others go on.
 
 A task's run is DIRECTORY/KEY and its numbers are DIRECTORY/KEY.json. The key is its name and a hash of all that it was
-asked for, so that a task that is asked for otherwise is another task.
+asked for, so that a task that is asked for otherwise is another task. This file imports no torch: tasks do.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Protocol
-
-import torch
 
 from transduce.errors import Interrupted, RunError
 from transduce.files import write_file, write_json
@@ -85,6 +83,8 @@ def run_grid(tasks: Sequence[Task], directory: Path, listener: Listener, *, proc
 
 def cores() -> int:
     """Processes of one thread that this machine is for; with a GPU one, which has it to itself."""
+    import torch
+
     return 1 if torch.cuda.is_available() else torch.get_num_threads()
 
 

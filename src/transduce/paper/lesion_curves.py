@@ -83,7 +83,11 @@ def lesion_parts(tasks: Sequence[LesionTask], outcomes: Mapping[str, Outcome]) -
         if isinstance(numbers, Failure):
             rows.append([task.name, f"failed: {numbers.message}", "", "", "", ""])
             continue
-        against = "" if isinstance(whole, Failure) or task.name == WHOLE else f"{numbers['bleu'] - whole['bleu']:+.1f}"
+        against = (
+            ""
+            if isinstance(whole, Failure) or task.name == WHOLE
+            else f"{round(numbers['bleu'] - whole['bleu'], 1) + 0.0:+.1f}"
+        )
         scores = [f"{numbers['perplexity']:.2f}", f"{numbers['bleu']:.1f}", against]
         rows.append([task.name, *scores, f"{numbers['parameters'] / 1e6:.2f}M", f"{numbers['seconds'] / 60:.1f}"])
     heading = ["model", "PPL", "BLEU", "BLEU more than whole", "parameters", "minutes"]

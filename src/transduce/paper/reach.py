@@ -89,7 +89,8 @@ def reach_parts(found: dict[str, Any], sentences: int) -> list[str | Table | Pic
     text = (
         f"Of the whole model above, over {sentences} validation sentences: how many positions away a head looks in the "
         "mean, and the entropy of its weights in bits (0: one key; log2 n: n keys evenly). A cell is the mean over "
-        "heads and, in brackets, the least and the most of a head. The paper prints no such numbers; it says that "
+        "heads and, in brackets, the least and the most of a head; the picture has a dot for each head, and a dotted "
+        "line where attention would be even. The paper prints no such numbers; it says that "
         'heads "clearly learn to perform different tasks" (section 4), which would show as a range within a layer.'
     )
     heading = ["attention", "layer", "distance", "of even attention", "entropy", "of even attention"]
@@ -121,8 +122,10 @@ def _picture(found: dict[str, Any]) -> Picture:
                 )
                 axes.axhline(numbers["even"][even], color=PALETTE[place], linestyle=":", linewidth=1)
                 axes.set_xticks(range(1, len(layers) + 1))
-                axes.set_xlabel("layer")
-                axes.set_ylim(bottom=0)
+                axes.set_xlim(0.5, len(layers) + 0.5)
+        for axes in (left, right):
+            axes.set_xlabel("layer")
+            axes.set_ylim(bottom=0)
         left.set_title("mean distance, in tokens")
         right.set_title("entropy, in bits")
         handles, labels = right.get_legend_handles_labels()

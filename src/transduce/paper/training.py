@@ -34,10 +34,11 @@ class Training:
 
     @property
     def work(self) -> float:
-        """Multiply-adds of one token of each side, times updates: how long it takes beside trainings like it."""
+        """Multiply-adds of all updates: how long it takes beside trainings like it."""
         config = load_config(preset=self.preset, settings=self.settings)
         assert config.train.steps is not None, "a training of a study has a budget in updates"
-        return float(multiplications(config.model, config.text.vocabulary) * config.train.steps)
+        tokens = config.train.steps * config.train.batch_tokens
+        return float(tokens * multiplications(config.model, config.text.vocabulary))
 
     def run(self, out: Path, listener: Listener) -> Translator:
         """Train to the end; the translator has the last weights and PyTorch's engine."""
