@@ -249,7 +249,7 @@ async def beside_the_slow(url: str, bodies: list[bytes], seconds: float) -> tupl
             for writer in slow:
                 with suppress(ConnectionError):
                     writer.write(b"P")
-            await asyncio.sleep(1)
+                await asyncio.sleep(1 / len(slow))
 
     dripping = asyncio.create_task(drip())
     try:

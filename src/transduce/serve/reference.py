@@ -58,13 +58,15 @@ def operation(path: str, method: str, what: Mapping[str, Any], schemas: Mapping[
         needed = body.get("required", [])
         rows += [(name, name in needed, field) for name, field in body.get("properties", {}).items()]
     if rows:
-        yield "<table><thead><tr><th>field</th><th>type</th><th></th></tr></thead><tbody>"
-        for name, needed, field in rows:
+        yield "<table><thead><tr><th>field</th><th>type</th><th>what it is</th></tr></thead><tbody>"
+        for name, needed, field in sorted(rows, key=lambda row: not row[1]):
             kind = escape(kind_of(field, schemas)) + (", needed" if needed else "")
             about = escape(field.get("description", ""))
             yield f"<tr><td><code>{escape(name)}</code></td><td>{kind}</td><td>{about}</td></tr>"
         yield "</tbody></table>"
-    answers = (f"{status} {escape(each.get('description', ''))}" for status, each in what["responses"].items())
+    answers = (
+        f"{status} {escape(each.get('description', '').rstrip('.'))}" for status, each in what["responses"].items()
+    )
     yield f"<p class='answers'>{' · '.join(answers)}</p></section>"
 
 
@@ -85,9 +87,10 @@ def kind_of(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "enum" in field or "const" in field:
         return " or ".join(json.dumps(value) for value in field.get("enum", [field.get("const")]))
     if field.get("type") == "array":
-        items = field.get("prefixItems") or [field["items"]] if "items" in field or "prefixItems" in field else []
-        return "list of " + ", ".join(kind_of(each, schemas) for each in items)
-    bounds = [f"{word} {field[key]}" for key, word in BOUNDS.items() if key in field]
+        if "prefixItems" in field:
+            return "[" + ", ".join(kind_of(each, schemas) for each in field["prefixItems"]) + "]"
+        return "list of " + kind_of(field.get("items", {}), schemas)
+    bounds = [f"{word} {field[key]:g}" for key, word in BOUNDS.items() if key in field]
     return " ".join([field.get("type", "any"), *bounds])
 
 

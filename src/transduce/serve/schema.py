@@ -55,7 +55,7 @@ class Sentence(Body):
     target: str | None = Field(default=None, max_length=35, description="Language code.")
     model: str | None = Field(default=None, max_length=255, description="A name of /api/models, instead of languages.")
     prefix: str = Field(default="", description="How the output begins.")
-    beam: int | None = Field(default=None, ge=1)
+    beam: int | None = Field(default=None, ge=1, description="Beam size; 1 is greedy.")
 
     def check(self, caps: Caps) -> None:
         """Refuse what is over a cap."""
@@ -70,14 +70,14 @@ class Translate(Sentence):
 
     text: str | list[str] = Field(description="A sentence, or several.")
     alpha: float | None = Field(default=None, ge=0, le=100, description="Length penalty.")
-    n_best: int = Field(default=1, ge=1)
+    n_best: int = Field(default=1, ge=1, description="How many outputs to tell.")
     glossary: list[tuple[str, str]] = Field(default=[], description="Terms and how they must be translated.")
     keep: list[str] = Field(default=[], description="Terms that stay as they are.")
     tokens: bool = Field(default=False, description="Tell the probability of each token.")
     alignments: bool = Field(default=False, description="Tell which word comes from which.")
     attention: bool = Field(default=False, description="Tell how much each word looked at each.")
     off: list[Off] = Field(default=[], description="Heads to switch off.")
-    search: SearchOptions = SearchOptions()
+    search: SearchOptions = Field(default=SearchOptions(), description="Other settings of the search.")
 
     @property
     def texts(self) -> list[str]:

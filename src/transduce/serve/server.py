@@ -60,30 +60,30 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self.service = service
-        self._draining: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         """Listen, also to SIGHUP."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         if threading.current_thread() is threading.main_thread() and self.service.settings.api_keys is not None:
-            self._loop.add_signal_handler(signal.SIGHUP, self.reload_keys)
+            loop.add_signal_handler(signal.SIGHUP, self.reload_keys)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends."""
-        if self.service.draining:
+        if self.service.draining or self._loop is None:
             self.should_exit = self.force_exit = True
             return
         self.service.draining = True
-        self._loop.call_soon_threadsafe(self.drain)
+        self._loop.call_soon_threadsafe(self._drain)
 
-    def drain(self) -> None:
-        """Leave when all that was accepted is done."""
-        self.service.draining = True
+    def _drain(self) -> None:
         log.info("stopping: finishing %d requests", self.service.pending)
-        self._draining = self._loop.create_task(self._leave())
+        self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
+        """As soon as all that was accepted is done."""
         end = time.monotonic() + self.service.settings.drain_seconds
         while self.service.pending and time.monotonic() < end:
             await asyncio.sleep(TICK)
