@@ -88,6 +88,7 @@ export class Heat {
     context.drawImage(this.image, ...room, this.side * keys.length, this.side * queries.length);
     if (labelled) this.labels(context);
     this.size = [width, height];
+    this.ink = themed("--ink");
     this.point(this.pointed);
   }
 
@@ -129,7 +130,7 @@ export class Heat {
     const { query = null, key = null } = pointed;
     const [left, top] = this.corner;
     const [width, height] = [this.side * this.view.keys.length, this.side * this.view.queries.length];
-    context.strokeStyle = themed("--ink");
+    context.strokeStyle = this.ink;
     context.lineWidth = 1;
     context.globalAlpha = query !== null && key !== null ? 0.35 : 1;
     if (query !== null) context.strokeRect(left + 0.5, top + query * this.side + 0.5, width, this.side);

@@ -6,7 +6,7 @@ import { element, focusStop, keepStop, onWidth, roving, sized } from "./dom.js";
 import { dashed } from "./palette.js";
 
 const LEVELS = 24; // of opacity: lines of one level are one stroke
-const FAINTEST = { all: 0.03, own: 0.004 };
+const FAINTEST = { all: 0.03, own: 0.01 };
 const SQUARE = 7;
 
 /** The picture; `onpoint({ query, key })` hears which word is hovered over or focused, `onpin(query)` which is clicked. */
@@ -30,7 +30,10 @@ export class Lines {
     };
     list.addEventListener("pointermove", (event) => onpoint({ [side]: place(event.target) }));
     list.addEventListener("pointerleave", () => onpoint({}));
-    list.addEventListener("focusin", (event) => onpoint({ [side]: place(event.target) }));
+    list.addEventListener("focusin", (event) => {
+      keepStop(list, event.target.closest("[data-stop]"));
+      onpoint({ [side]: place(event.target) });
+    });
     list.addEventListener("focusout", () => onpoint({}));
     list.addEventListener("click", (event) => {
       const at = place(event.target);
@@ -83,7 +86,7 @@ export class Lines {
     const height = Math.max(this.view.queries.length, this.view.keys.length) * this.row;
     this.size = [this.between.clientWidth, height];
     const context = sized(this.all, ...this.size);
-    this.strokes(context, FAINTEST.all, () => true);
+    this.strokes(context, FAINTEST.all, {});
     this.point(this.pointed);
   }
 
@@ -101,34 +104,23 @@ export class Lines {
     if (!any) return;
     this.mark("query", query, true);
     this.mark("key", key, true);
-    this.strokes(
-      context,
-      FAINTEST.own,
-      (row, column) => (query === null || row === query) && (key === null || column === key),
-    );
-    if (key === null)
-      this.squares(context, this.view.keys.length, (weights, at) => weights[query * this.view.keys.length + at], true);
-    if (query === null)
-      this.squares(
-        context,
-        this.view.queries.length,
-        (weights, at) => weights[at * this.view.keys.length + key],
-        false,
-      );
+    this.strokes(context, FAINTEST.own, { query, key });
+    const [queries, keys] = [this.view.queries.length, this.view.keys.length];
+    if (key === null) this.squares(context, keys, (weights, at) => weights[query * keys + at], true);
+    if (query === null) this.squares(context, queries, (weights, at) => weights[at * keys + key], false);
   }
 
   mark(side, at, on) {
     if (at === null || at === undefined) return;
-    const word = this.columns[side].children[at];
-    word?.setAttribute("aria-selected", on);
-    if (on && word) keepStop(this.columns[side], word);
+    this.columns[side].children[at]?.setAttribute("aria-selected", on);
   }
 
   get lane() {
     return Math.min(SQUARE, 56 / this.series.length);
   }
 
-  strokes(context, faintest, wanted) {
+  /** The lines of all words, of one query or of one key. */
+  strokes(context, faintest, { query = null, key = null }) {
     const [width] = this.size;
     const margin = this.series.length * this.lane + 6;
     const keys = this.view.keys.length;
@@ -136,10 +128,10 @@ export class Lines {
     context.lineWidth = this.row < 20 ? 1.2 : 1.8;
     for (const { weights, colour, head } of this.series) {
       const paths = new Array(LEVELS + 1);
-      for (let row = 0; row < this.view.queries.length; row++) {
-        for (let column = 0; column < keys; column++) {
+      for (let row = query ?? 0; row <= (query ?? this.view.queries.length - 1); row++) {
+        for (let column = key ?? 0; column <= (key ?? keys - 1); column++) {
           const weight = weights[row * keys + column];
-          if (weight < faintest || !wanted(row, column)) continue;
+          if (weight < faintest) continue;
           const level = Math.min(LEVELS, Math.ceil(weight * LEVELS));
           paths[level] ??= new Path2D();
           paths[level].moveTo(margin, row * this.row + middle);
@@ -163,7 +155,9 @@ export class Lines {
       context.fillStyle = colour;
       const x = right ? width - (this.series.length - lane) * this.lane - 2 : lane * this.lane + 2;
       for (let at = 0; at < count; at++) {
-        context.globalAlpha = Math.min(1, weightOf(weights, at));
+        const weight = weightOf(weights, at);
+        if (weight < FAINTEST.own) continue;
+        context.globalAlpha = Math.min(1, weight);
         context.fillRect(x, at * this.row + (this.row - side) / 2, this.lane - 1, side);
       }
     });

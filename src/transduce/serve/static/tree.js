@@ -16,9 +16,12 @@ export class BeamTree {
     for (const places of this.byStep) places.sort((a, b) => tree.log_probabilities[b] - tree.log_probabilities[a]);
     this.rank = new Map(this.byStep.flatMap((places) => places.map((place, rank) => [place, rank])));
     this.best = new Set(tree.best);
+    this.frame = element("div", { class: "step", hidden: true });
+    this.frame.style.width = `${COLUMN}px`;
     this.node = element(
       "div",
       { class: "tree", tabindex: 0, role: "group", "aria-label": "Beam tree, scrolls sideways" },
+      this.frame,
       this.draw(),
     );
   }
@@ -30,13 +33,11 @@ export class BeamTree {
   draw() {
     const width = LEFT + this.byStep.length * COLUMN;
     const height = TOP + Math.max(...this.byStep.map((places) => places.length)) * ROW;
-    this.frame = shape("rect", { class: "step", x: -COLUMN, y: 0, width: COLUMN, height, rx: 6 });
     const places = [...this.rank.keys()];
-    const label = `Beam tree of ${this.byStep.length - 1} steps; the list below has the words of each step.`;
+    const label = `Beam tree of ${this.byStep.length - 1} steps; the list above has the words of each step.`;
     return shape(
       "svg",
       { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
-      this.frame,
       ...places.filter((place) => place > 0).map((place) => this.edge(place)),
       ...places.map((place) => this.word(place)),
     );
@@ -70,10 +71,12 @@ export class BeamTree {
 
   /** Frame the candidates of a step, from 1; 0: none. */
   show(step) {
-    this.frame.setAttribute("x", step ? LEFT + step * COLUMN - 14 : -2 * COLUMN);
     const left = LEFT + step * COLUMN;
-    if (step && (left < this.node.scrollLeft || left > this.node.scrollLeft + this.node.clientWidth - COLUMN)) {
-      this.node.scrollLeft = left - this.node.clientWidth / 2;
+    this.frame.hidden = !step;
+    this.frame.style.transform = `translateX(${left - 14}px)`;
+    const { scrollLeft, clientWidth } = this.node;
+    if (step && (left < scrollLeft || left > scrollLeft + clientWidth - COLUMN)) {
+      this.node.scrollLeft = left - clientWidth / 2;
     }
   }
 
