@@ -37,7 +37,7 @@ class Work(BaseModel):
     """Of the input's lines, whether they are compressed or not."""
     model: str
     """The SHA-256 of the bundle's manifest, which hashes every file of it."""
-    settings: dict[str, str | int | float | None]
+    settings: dict[str, str | bool | int | float | None]
     """What else was asked for."""
 
     def changes(self, now: Work) -> list[str]:
