@@ -6,6 +6,9 @@ PIP_ARGS ?=
 # Passed to pytest, such as PYTEST_ARGS='-k beam'.
 PYTEST_ARGS ?=
 
+# Where `make paper` keeps its trainings.
+PAPER_WORK ?= .paper
+
 # How much of the soak: the share of its counts.
 SOAK ?= 1
 
@@ -37,8 +40,8 @@ soak: $(STAMP) ## Run the slow tests, hours of faults; SOAK=0.05 a twentieth of 
 bench: $(STAMP) ## Measure speed on this machine
 	.venv/bin/python -m benchmarks
 
-paper: $(STAMP) ## Print the parameters of every row of Table 3 beside the paper's
-	.venv/bin/python -m pytest -q -s tests/test_table3.py -k counts_beside
+paper: $(STAMP) ## Make the paper's tables and figures again, into docs/paper; hours, and resumable
+	.venv/bin/transduce paper all --scale tiny --out docs/paper --work $(PAPER_WORK)
 
 browser: ## Install the browser that the page's tests drive
 	@if command -v chromium; then exit 0; \

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.contenders.torch_dropout import use_torch_dropout
-from benchmarks.corpus import shared_data
 from transduce import Trainer, Translator
 from transduce.evaluate.bleu import bleu
+from transduce.paper.study import shared_data
 
 SEEDS, EPOCHS = (1, 2, 3), 6
 RECIPE = (  # of preset tiny, but with dropout at every place, and with more and smaller updates for so few epochs

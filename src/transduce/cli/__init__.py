@@ -21,7 +21,24 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from transduce.cli import config, demo, doctor, evaluate, export, import_, score, train, translate, verify, watch
+from transduce.cli import (
+    attend,
+    config,
+    demo,
+    doctor,
+    evaluate,
+    explain,
+    export,
+    import_,
+    paper,
+    parse,
+    plan,
+    score,
+    train,
+    translate,
+    verify,
+    watch,
+)
 from transduce.cli.display import Display
 from transduce.errors import Interrupted, UserError
 from transduce.version import __version__
@@ -44,6 +61,11 @@ app.command(epilog="Example: transduce evaluate run/ --source test.en --referenc
 app.command(epilog="Example: transduce score run/ --source test.en --target test.de")(score.score)
 app.command(epilog="Example: transduce export run/ --to ctranslate2 -o model-ct2/")(export.export)
 app.command(name="import", epilog="Example: transduce import opus-mt-en-de/ -o en-de/")(import_.import_)
+app.command(epilog="Example: transduce parse run/ < sentences > trees")(parse.parse)
+app.command(epilog='Example: transduce attend run/ "The dog sees the cat." -o heads.svg')(attend.attend)
+app.command(epilog='Example: transduce explain run/ "The dog sees the cat."')(explain.explain)
+app.command(epilog="Example: transduce paper table1 figure1")(paper.paper)
+app.command(epilog="Example: transduce plan --preset wmt14-en-de --gpu A100 --gpus 8")(plan.plan)
 app.command(epilog="Example: transduce verify run/; transduce verify resume run/ --steps 40")(verify.verify)
 app.command(epilog="Example: transduce config --preset tiny --set train.minutes=20")(config.config)
 

@@ -13,10 +13,10 @@ from transduce.errors import UserError
 from transduce.settings import read_toml
 
 if TYPE_CHECKING:
-    from transduce.data.phrasebook import Phrase, Split
+    from transduce.data.phrasebook import Phrase
     from transduce.decode.translator import Translator
 
-TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 100_000, 500, 1000
+TEST_PAIRS = 1000
 PRONOUNS_SHOWN, OTHERS_SHOWN = 5, 5
 
 
@@ -57,27 +57,13 @@ def train_phrasebook(out: Path, run: Path, display: Display) -> None:
     if (run / "config.toml").is_file():
         trainer = Trainer.resume(run, listener=display)
     else:
+        from transduce.paper.demo_run import write_phrasebook
+
         files = write_phrasebook(out / "data")
         settings = [f"data.{key}={json.dumps([str(path)])}" for key, path in files.items()]
         trainer = Trainer(run, preset="demo", settings=settings, listener=display)
     with display.live():
         trainer.run()
-
-
-def write_phrasebook(directory: Path) -> dict[str, Path]:
-    """Training and validation files, by the setting that names them."""
-    from transduce.data.phrasebook import phrases
-    from transduce.files import write_file
-
-    directory.mkdir(parents=True, exist_ok=True)
-    files: dict[str, Path] = {}
-    counts: list[tuple[Split, str, int]] = [("train", "", TRAIN_PAIRS), ("valid", "valid_", VALID_PAIRS)]
-    for split, prefix, count in counts:
-        found = phrases(split, count)
-        files[f"{prefix}source"], files[f"{prefix}target"] = directory / f"{split}.en", directory / f"{split}.de"
-        write_file(files[f"{prefix}source"], "".join(phrase.source + "\n" for phrase in found).encode())
-        write_file(files[f"{prefix}target"], "".join(phrase.target + "\n" for phrase in found).encode())
-    return files
 
 
 def score(translator: Translator) -> list[str]:

@@ -34,8 +34,9 @@ STYLE: dict[Any, Any] = {
 def plot_svg(fill: Callable[[Figure], None]) -> str:
     """An SVG document with a white ground; `fill` sets the size and adds axes."""
     require("matplotlib", extra="figures")
-    from matplotlib import cycler, rc_context
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.rcsetup import cycler
 
     with rc_context({**STYLE, "axes.prop_cycle": cycler(color=PALETTE)}):
         figure = Figure(facecolor="white", layout="constrained")
