@@ -77,7 +77,7 @@ class Translate(Sentence):
     alignments: bool = Field(default=False, description="Tell which word comes from which.")
     attention: bool = Field(default=False, description="Tell how much each word looked at each.")
     off: list[Off] = Field(default=[], description="Heads to switch off.")
-    search: SearchOptions = Field(default=SearchOptions(), description="Other settings of the search.")
+    search: SearchOptions | None = Field(default=None, description="Other settings of the search.")
 
     @property
     def texts(self) -> list[str]:
@@ -87,7 +87,8 @@ class Translate(Sentence):
     def check(self, caps: Caps) -> None:
         """Refuse what is over a cap."""
         super().check(caps)
-        self.search.check(caps)
+        if self.search is not None:
+            self.search.check(caps)
         if self.n_best > caps.beam:
             raise TooLarge("outputs of a sentence", self.n_best, caps.beam)
         if len(self.glossary) + len(self.keep) > caps.terms:
@@ -109,7 +110,7 @@ class Translate(Sentence):
             alignment=self.alignments,
             attention=self.attention,
             off=heads(self.off),
-            settings=tuple(self.search.model_dump(exclude_none=True).items()),
+            settings=() if self.search is None else tuple(self.search.model_dump(exclude_none=True).items()),
         )
 
 
