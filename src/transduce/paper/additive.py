@@ -124,8 +124,8 @@ def _how(rounds: int) -> str:
         f"attention, though alike in theoretical complexity. Here {config.num_heads} heads of "
         f"d_k = {config.key_width}, one sequence, on {where()}; forward and backward, median of {rounds} in turns; "
         "memory is what is kept for the backward pass and the output; exponents are fitted over the "
-        f"{FITTED} largest n. Only matrix products count as operations: the tanh of additive attention, one for each query, key and "
-        "component, does not."
+        f"{FITTED} largest n. Only matrix products count as operations: the tanh of additive attention, one for each "
+        "query, key and component, does not."
     )
 
 
