@@ -17,7 +17,8 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving import client, closing, service_for
+from random_bundle import random_bundle
+from serving import SETTINGS, client, closing, service_for
 from short_phrases import short_phrases
 from transduce import Translator
 from transduce.decode.alignment import align_lines
@@ -25,7 +26,9 @@ from transduce.decode.glossary import Glossary, Term
 from transduce.explain.ablation import switched_off
 from transduce.explain.head import Head
 from transduce.serve.app import app_of
-from transduce.serve.settings import Caps
+from transduce.serve.model import Model
+from transduce.serve.service import Service
+from transduce.serve.settings import Caps, Served
 
 SENTENCES = [phrase.source for phrase in short_phrases("test", 40)][:8]
 
@@ -288,6 +291,18 @@ def test_health_readiness_and_metrics(app: FastAPI) -> None:
         assert "retry-after" in refused.headers
     finally:
         app.state.service.draining = False
+
+
+def test_an_ensemble_is_served_as_one_model(tmp_path: Path) -> None:
+    paths = tuple(random_bundle(tmp_path / str(seed), seed=seed).path for seed in (1, 2))
+    model = Model.load(Served(paths, "en", "de"), say=lambda message: None)
+    expected = Translator.load_ensemble(paths).translate(["a b c"])[0].text
+    with closing(Service([model], SETTINGS)) as service:
+        own = app_of(service)
+        answer = translate(own, text="a b c")
+        assert (answer["engine"], answer["translations"][0]["text"]) == ("pytorch", expected)
+        assert post(own, "/api/translate", {"text": "a b c", "alignments": True}).status_code == 422
+        assert post(own, "/api/attend", {"text": "a b c"}).status_code == 422
 
 
 def test_every_route_is_in_the_reference(app: FastAPI) -> None:
