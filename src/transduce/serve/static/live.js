@@ -1,7 +1,8 @@
 // The page with a server behind it: two views of one sentence.
 
 import { attend, models } from "./api.js";
-import { AttendView, attendLink } from "./attend.js";
+import { AttendView } from "./attend.js";
+import { attendLink } from "./attend_link.js";
 import { element } from "./dom.js";
 import { linkWriter, readLink, writeLink } from "./link.js";
 import { TranslateView } from "./translate.js";

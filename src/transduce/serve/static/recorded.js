@@ -1,6 +1,7 @@
 // The page of one recorded sentence: no server, no request.
 
-import { AttendView, attendLink } from "./attend.js";
+import { AttendView } from "./attend.js";
+import { attendLink } from "./attend_link.js";
 import { element } from "./dom.js";
 import { linkWriter, readLink } from "./link.js";
 
