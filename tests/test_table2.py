@@ -159,6 +159,7 @@ def test_the_commands_of_the_page_name_the_files_that_are_fetched() -> None:
     for pair in ("en-de", "en-fr"):
         found = wmt.locate(pair, Path(f"wmt14-{pair}"))
         assert f"--source {found.train[0]} --target {found.train[1]}" in page
+        assert f"--out {found.train[0].parent}/" not in page  # a run needs a directory of its own
     assert page.count("torchrun") == len(table2.RECIPES)
 
 

@@ -139,12 +139,13 @@ def measure(contender: Contender, run: Path, config: Config, *, test: corpora.Pa
     """Validation at the checkpoint nearest to each time, greedy as in every run; the test by the last one, by beam."""
     prepared = recall(run)
     model = contender.build(config, prepared).eval().requires_grad_(False)
-    points = []
-    for path in marked(run / "checkpoints", times):
+    points: dict[Path, Point] = {}
+    nearest = marked(run / "checkpoints", times)
+    for path in dict.fromkeys(nearest):
         state = read_state(path)
         load_weights(model, read_weights(path / "model.safetensors"), where=path)
         found = validate(model, prepared, config.search, state.step)
-        points.append(Point(state.seconds / 60, state.step, found.perplexity, found.bleu))
+        points[path] = Point(state.seconds / 60, state.step, found.perplexity, found.bleu)
     last = checkpoints(run / "checkpoints")[-1]
     load_weights(model, read_weights(last / "model.safetensors"), where=last)
     translator = Translator(TorchEngine(model), prepared.source_codec, prepared.target_codec, config.search)
@@ -156,7 +157,7 @@ def measure(contender: Contender, run: Path, config: Config, *, test: corpora.Pa
     return Curve(
         name=contender.name,
         parameters=model.num_parameters(),
-        points=tuple(points),
+        points=tuple(points[path] for path in nearest),
         test_bleu=score.value,
         test_paper_bleu=paper_bleu(texts, references, language=prepared.target_lang or "en").value,
         test_signature=score.signature,
@@ -170,10 +171,9 @@ def translations(translator: Translator, test: corpora.Pairs) -> list[str]:
 
 
 def marked(directory: Path, times: list[float]) -> list[Path]:
-    """The checkpoint nearest to each time, in minutes; one that is nearest to several comes once."""
+    """The checkpoint nearest to each time, in minutes."""
     minutes = {path: read_state(path).seconds / 60 for path in checkpoints(directory)}
-    nearest = [min(minutes, key=lambda path: abs(minutes[path] - time)) for time in times]
-    return list(dict.fromkeys(nearest))
+    return [min(minutes, key=lambda path: abs(minutes[path] - time)) for time in times]
 
 
 def read_curve(path: Path) -> Curve:

@@ -42,7 +42,7 @@ def race_parts(race: Race, texts: Texts, curves: tuple[Curve, Curve]) -> list[st
 
 def verdict(transformer: Curve, gru: Curve) -> str:
     """Who was ahead, and by how much at the end."""
-    points = list(zip(transformer.points, gru.points, strict=False))
+    points = list(zip(transformer.points, gru.points, strict=True))
     ahead = sum(ours.bleu > theirs.bleu for ours, theirs in points)
     difference = transformer.test_bleu - gru.test_bleu
     leader = transformer.name if difference > 0 else gru.name
@@ -54,7 +54,7 @@ def verdict(transformer: Curve, gru: Curve) -> str:
 
 def _marks(curves: tuple[Curve, Curve]) -> Table:
     rows = []
-    for points in zip(*(curve.points for curve in curves), strict=False):
+    for points in zip(*(curve.points for curve in curves), strict=True):
         minutes = [f"{point.minutes:.1f}" for point in points]
         scores = [f"{score:.2f}" for score in (*(p.bleu for p in points), *(p.perplexity for p in points))]
         rows.append([*minutes, *scores])

@@ -108,7 +108,7 @@ def training(pair: str, out: Path, preset: str) -> str:
     found, (source, target) = locate(pair, out), pair.split("-")
     files = f"--source {found.train[0]} --target {found.train[1]}"
     valid = f"--valid-source {found.valid[0]} --valid-target {found.valid[1]}"
-    flags = f"--preset {preset} {files} {valid} --source-lang {source} --target-lang {target} --out {preset}/"
+    flags = f"--preset {preset} {files} {valid} --source-lang {source} --target-lang {target} --out run-{preset}/"
     return f"torchrun --nproc-per-node 8 -m transduce train {flags}"
 
 
