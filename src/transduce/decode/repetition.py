@@ -12,6 +12,8 @@ LONGEST = 12
 
 def repeated_run(ids: Sequence[int]) -> tuple[int, ...] | None:
     """The shortest run of 1 to LONGEST tokens that stands TIMES or more times in a row; None: there is none."""
+    if len(ids) - len(set(ids)) < TIMES - 1:  # so it is with most outputs
+        return None
     for size in range(1, min(LONGEST, len(ids) // TIMES) + 1):
         same = 0
         for place in range(size, len(ids)):

@@ -57,14 +57,17 @@ def empty(error: str | None = None) -> Translation:
 
 def join(parts: list[list[Alternative]], n_best: int, warning: str | None) -> Translation:
     """One line from its parts; alternatives are of the same rank in each part."""
-    joined = tuple(
-        Alternative(
-            " ".join(part[rank].text for part in parts),
-            sum(part[rank].score for part in parts),
-            sum(part[rank].log_probability for part in parts),
-            tuple(token for part in parts for token in part[rank].tokens),
-        )
-        for rank in range(min(n_best, *map(len, parts)))
-    )
+    joined = tuple(map(_joined, zip(*(part[:n_best] for part in parts), strict=False)))
     best = joined[0]
     return Translation(best.text, best.score, best.log_probability, joined, best.tokens, warning)
+
+
+def _joined(parts: tuple[Alternative, ...]) -> Alternative:
+    if len(parts) == 1:
+        return parts[0]
+    return Alternative(
+        " ".join(part.text for part in parts),
+        sum(part.score for part in parts),
+        sum(part.log_probability for part in parts),
+        tuple(token for part in parts for token in part.tokens),
+    )
