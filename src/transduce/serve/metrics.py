@@ -37,7 +37,6 @@ class Metrics:
         self.busy = Counter("transduce_busy_seconds", "Of all workers together.", registry=self.registry)
         self.tokens = Counter("transduce_source_tokens", "That were translated.", ["model"], registry=self.registry)
         self.cached = Counter("transduce_cache_hits", "Sentences found in the cache.", registry=self.registry)
-        self.refused = Counter("transduce_refused", "Requests refused, by reason.", ["reason"], registry=self.registry)
 
     def watch(self, *, waiting: Callable[[], float], pending: Callable[[], float]) -> None:
         """Numbers that are looked up when they are asked for."""
