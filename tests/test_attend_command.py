@@ -112,3 +112,14 @@ def test_explain_prints_the_walk_or_writes_a_page(
     assert "layer 2, head 3" in (tmp_path / "walk.html").read_text(encoding="utf-8")
     with pytest.raises(UserError, match="layer 3: there are 2"):
         explain(context, bundle, SENTENCE, layer=3)
+
+
+def test_a_page_is_one_file_that_asks_nobody(context: typer.Context, bundle: Path, tmp_path: Path) -> None:
+    text = drawn(context, bundle, tmp_path / "page.html")
+    assert "default-src 'none'" in text
+    assert "src=" not in text.split("</head>")[0]
+
+
+def test_a_page_takes_no_choice_of_heads(context: typer.Context, bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="leave out --head"):
+        drawn(context, bundle, tmp_path / "page.html", head=[1])

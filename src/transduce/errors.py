@@ -7,6 +7,7 @@
     │   ├── CodecError          a vocabulary that cannot be learned, loaded or used
     │   ├── BundleError         a model on disk that is not one, is damaged or too new
     │   ├── RunError            a run directory: holds another run, nothing to resume
+    │   ├── ServeError          a request that is refused (serve/errors.py)
     │   └── MissingExtra        an optional dependency that is not installed
     └── Interrupted             SIGINT or SIGTERM, after everything was saved: 130 or 143
 

@@ -34,6 +34,7 @@ from transduce.cli import (
     parse,
     plan,
     score,
+    serve,
     train,
     translate,
     verify,
@@ -62,6 +63,7 @@ app.command(epilog="Example: transduce score run/ --source test.en --target test
 app.command(epilog="Example: transduce export run/ --to ctranslate2 -o model-ct2/")(export.export)
 app.command(name="import", epilog="Example: transduce import opus-mt-en-de/ -o en-de/")(import_.import_)
 app.command(epilog="Example: transduce parse run/ < sentences > trees")(parse.parse)
+app.command(epilog="Example: transduce serve run/; transduce serve --pair en-de=run/ --port 8080")(serve.serve)
 app.command(epilog='Example: transduce attend run/ "The dog sees the cat." -o heads.svg')(attend.attend)
 app.command(epilog='Example: transduce explain run/ "The dog sees the cat."')(explain.explain)
 app.command(epilog="Example: transduce paper table1 figure1")(paper.paper)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from transduce.explain.record import Attention
 
 PICTURES = (".svg", ".pdf", ".png")
+PAGE = ".html"
 MARKS = ".,;:?!"
 
 
@@ -37,14 +38,17 @@ def attend(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A run or a bundle.")],
     sentence: Annotated[str, typer.Argument(help="In quotes.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new file: .svg, .pdf or .png.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new file: .svg, .pdf, .png; or .html.")],
     kind: Annotated[Which, typer.Option(help="cross: from the translation to the sentence.")] = Which.ENCODER,
     layer: Annotated[int | None, typer.Option(help="From 1; unset: the last.")] = None,
     head: Annotated[list[int] | None, typer.Option(help="From 1, several times if you like; unset: all.")] = None,
     word: Annotated[str | None, typer.Option(help="Only what this word attends to, or the n-th; unset: all.")] = None,
     style: Annotated[Style, typer.Option(help="heat: of one head, or of the mean of all.")] = Style.LINES,
 ) -> None:
-    """Draw the attention of a sentence as the paper's Figures 3 to 5 do, or as a heat map."""
+    """Draw the attention of a sentence as the paper's Figures 3 to 5 do, or as a heat map; .html: a page to explore.
+
+    The page is one file that needs no network: every layer and head, the beam, and the translation without each head.
+    """
     display: Display = context.obj
     refuse(output, head, word, style)
     from transduce.decode.translator import Translator
@@ -54,6 +58,13 @@ def attend(
     translator = Translator.load(model, engine="pytorch", warn=display.warn)
     sentence = readable(sentence)
     sentence_ids(translator, sentence)  # refuses what cannot be looked at
+    if output.suffix.lower() == PAGE:
+        from transduce.explain.offline_page import offline_page
+        from transduce.files import write_file
+
+        write_file(output, offline_page(translator, sentence).encode())
+        typer.echo(str(output))
+        return
     attended = attend_to(translator, sentence)
     display.note(f"“{sentence}” → “{attended.translation}”")
     attention: Attention = getattr(attended, kind.value)
@@ -65,9 +76,12 @@ def refuse(output: Path, heads: list[int] | None, word: str | None, style: Style
     """Say what cannot be done before a model is loaded."""
     from transduce.cli.lines import refuse_output
 
-    if output.suffix.lower() not in PICTURES:
-        raise UserError(f"{output}: no picture can be written so: let the name end in {' or '.join(PICTURES)}")
+    if output.suffix.lower() not in (*PICTURES, PAGE):
+        names = " or ".join((*PICTURES, PAGE))
+        raise UserError(f"{output}: no picture can be written so: let the name end in {names}")
     refuse_output(output)
+    if output.suffix.lower() == PAGE and (heads or word is not None or style is not Style.LINES):
+        raise UserError(f"{output}: a page shows every head, word and style: leave out --head, --word and --style")
     if style is Style.HEAT and (word is not None or len(heads or ()) > 1):
         raise UserError(
             "--style heat shows all words in one head or in the mean of all: leave out --word, name one --head"
