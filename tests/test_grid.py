@@ -104,12 +104,14 @@ def test_side_by_side_every_task_has_a_process_that_may_fail_or_die(tmp_path: Pa
 
 
 SCRIPT = """
+import signal
 import sys
 from pathlib import Path
 from grid_tasks import Endless
 from transduce.paper.grid import run_grid
 from transduce.train.progress import Listener
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started deaf to it
     run_grid([Endless("endless")], Path(sys.argv[1]), Listener(), processes=2)
 """
 
@@ -119,14 +121,15 @@ def test_when_the_grid_is_stopped_or_killed_its_processes_save_and_end(tmp_path:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    grid = subprocess.Popen([sys.executable, str(path), str(tmp_path)], env=environment, stderr=subprocess.PIPE)
-    try:
-        wait_for((tmp_path / "begun").is_file)
-        grid.send_signal(number)
-        _, errors = grid.communicate(timeout=120)
-        wait_for((tmp_path / "saved").is_file)
-    finally:
-        grid.kill()
+    command = [sys.executable, str(path), str(tmp_path)]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as grid:
+        try:
+            wait_for((tmp_path / "begun").is_file)
+            grid.send_signal(number)
+            _, errors = grid.communicate(timeout=120)
+            wait_for((tmp_path / "saved").is_file)
+        finally:
+            grid.kill()
     if number == signal.SIGINT:
         assert b"Interrupted: stopped: " in errors
         assert b"the same command goes on from there" in errors
