@@ -259,7 +259,7 @@ class SearchConfig(Section):
     seed: NonNegativeInt = 0
     """Sampling: what is drawn for a sentence follows from this and its tokens alone."""
     batch_tokens: PositiveInt = 4096
-    """Source tokens, times beam, that are decoded together."""
+    """Source tokens that are decoded together; PyTorch counts a sentence once for each row of its beam."""
     max_input: PositiveInt = 1000
     """A longer input, in tokens, is split at sentence ends or spaces, with a warning."""
 

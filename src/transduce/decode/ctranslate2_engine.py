@@ -35,7 +35,7 @@ from transduce.interop.ctranslate2 import EXTRA, VMAP, table_rows
 from transduce.text.codec import BOS, EOS, PAD
 
 ROWS = 64
-"""Sentences decoded together, at most: more do not make it faster."""
+"""Sentences decoded together, at most, and so many if `batch_tokens` allows: both more and fewer are slower."""
 MAX_LOGITS = 2**25
 """Scores of the vocabulary at once: 128 MB."""
 UNCHOSEN = -1e9
@@ -135,7 +135,7 @@ class Ctranslate2Engine:
         """Batches of like length, small enough that every worker has one, with the largest limit of each."""
         rows = min(ROWS, -(-len(requests) // self.workers))
         lengths = [len(request.source) for request in requests]
-        for places in batches(lengths, search.batch_tokens // search.beam, rows):
+        for places in batches(lengths, search.batch_tokens, rows):
             yield Batch(places, max(limits[place] for place in places))
 
     def _decode(
@@ -226,7 +226,7 @@ def _before_the_end(late: list[int], limits: list[int], search: SearchConfig) ->
     """Batches of one limit each, to be searched up to one token before it."""
     for limit in sorted({limits[place] for place in late}, reverse=True):
         same = [place for place in late if limits[place] == limit]
-        for chosen in batches([limit] * len(same), search.batch_tokens // search.beam, ROWS):
+        for chosen in batches([limit] * len(same), search.batch_tokens, ROWS):
             yield Batch([same[i] for i in chosen], limit - 1)
 
 
