@@ -194,7 +194,8 @@ def of(key: str) -> dict[str, str]:
 
 def test_keys_are_asked_for_everywhere(keyed: FastAPI) -> None:
     for headers in ({}, of("wrong"), {"Authorization": "secret"}):
-        assert refused(translate(keyed, ASKED, headers=headers))[0] == 403
+        for body in (ASKED, {}, ASKED | {"target_lang": "ZZ"}):
+            assert refused(translate(keyed, body, headers=headers))[0] == 403
         for path in ("/v2/languages", "/v2/usage"):
             assert refused(send(keyed, "GET", path, headers=headers))[0] == 403
     assert translate(keyed, ASKED, headers=of("secret")).status_code == 200

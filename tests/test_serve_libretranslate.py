@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from transduce import Translator
 from transduce.decode.translation import Alternative
 from transduce.serve.app import app_of
 from transduce.serve.detection import Langid
-from transduce.serve.download import FILES, SECONDS, Downloads, harmless
+from transduce.serve.download import MOST_FILES, SECONDS, Downloads, harmless
 from transduce.serve.model import Translated
 from transduce.serve.options import Options
 from transduce.serve.settings import Caps
@@ -219,6 +220,26 @@ def test_only_posts_are_taken(app: FastAPI) -> None:
         assert response.json()["error"] == "Method Not Allowed"
 
 
+def test_nothing_is_fetched(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*more: object) -> None:
+        reached.append(more)
+        raise OSError("no network")
+
+    reached: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    texts = [
+        *XSS,
+        "http://evil.example/",
+        "file:///etc/passwd",
+        '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>&e;',
+    ]
+    for text in texts:
+        for form in ("text", "html"):
+            assert post(app, content=json.dumps(ASKED | {"q": text, "format": form}), headers=JSON).status_code == 200
+    assert reached == []
+
+
 @pytest.mark.parametrize("text", XSS)
 def test_nothing_that_is_sent_comes_back_as_a_page(app: FastAPI, text: str) -> None:
     bodies = [ASKED | {name: text} for name in ("q", "source", "target", "format", "alternatives", "api_key")]
@@ -281,6 +302,7 @@ def test_keys_are_asked_for(keyed: FastAPI) -> None:
     for path in ("/translate", "/detect"):
         assert refused(keyed, ASKED, path)[0] == 400
         assert refused(keyed, ASKED | {"api_key": "wrong"}, path)[0] == 403
+        assert refused(keyed, {"api_key": "wrong"}, path)[0] == 403
         assert refused(keyed, ASKED | {"api_key": 7}, path)[0] == 403
     assert answer(keyed, api_key="secret")
     assert post(keyed, params=ASKED | {"api_key": "other"}).status_code == 200
@@ -403,8 +425,8 @@ def test_files_are_forgotten_after_their_time_and_in_their_turn() -> None:
     now = SECONDS
     assert downloads.get(place) is None
     assert len(downloads) == 0
-    places = [downloads.put("a.txt", b"a") for _ in range(FILES + 1)]
-    assert len(downloads) == FILES
+    places = [downloads.put("a.txt", b"a") for _ in range(MOST_FILES + 1)]
+    assert len(downloads) == MOST_FILES
     assert downloads.get(places[0]) is None
     assert downloads.get(places[-1]) is not None
 

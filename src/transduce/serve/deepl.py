@@ -64,6 +64,7 @@ def routes(service: Service, detector: Detector | None = None) -> APIRouter:
     async def translate(request: Request) -> JSONResponse:
         """Translate texts of any length (DeepL)."""
         deadline = min(service.deadline(), time.monotonic() + SECONDS)
+        service.identify(key_of(request))
         if (size := len(await request.body())) > LARGEST:
             raise TooLarge("bytes of a body", size, LARGEST)
         given = await fields(request)

@@ -1,4 +1,7 @@
-"""Translated files that wait to be fetched: in memory, under names that nobody can guess, and not for long."""
+"""Text files as they come, and translated ones that wait to be fetched.
+
+They wait in memory, under names that nobody can guess, and not for long.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,22 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from transduce.serve.errors import BadRequest
+
+FORMATS = (".txt",)
+"""What is taken."""
 SECONDS = 30 * 60.0
-FILES = 256
+MOST_FILES = 256
 """That wait at most; those that have waited longest go first."""
 LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that came with a form."""
+
+    name: str
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -37,7 +52,7 @@ class Downloads:
     def put(self, name: str, body: bytes) -> str:
         """Keep a file: `SECRET.NAME`, by which it can be had."""
         self._forget()
-        while len(self._files) >= FILES:
+        while len(self._files) >= MOST_FILES:
             self._files.popitem(last=False)
         name = harmless(name)
         address = f"{secrets.token_urlsafe(32)}.{name}"
@@ -61,3 +76,18 @@ def harmless(name: str) -> str:
     name = re.split(r"[/\\]", name)[-1]
     name = re.sub(r"[^\w.() -]+", "_", name).strip(" .")
     return name[-LONGEST_NAME:] or "file.txt"
+
+
+def text_file(file: object) -> tuple[str, str]:
+    """The name and the text of a file that was sent."""
+    if not isinstance(file, Upload):
+        raise BadRequest("Invalid request: missing file parameter")
+    name, body = file.name, file.body
+    if not name or not body:
+        raise BadRequest("Invalid request: empty file")
+    if not name.lower().endswith(FORMATS):
+        raise BadRequest(f"Invalid request: file format not supported: send one of {', '.join(FORMATS)}")
+    try:
+        return name, body.decode()
+    except UnicodeDecodeError:
+        raise BadRequest("Invalid request: the file is not UTF-8: save it as UTF-8") from None

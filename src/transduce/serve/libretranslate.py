@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from transduce.serve.detection import Detector, Langid, detect_all, sources
 from transduce.serve.document import Document, plain, translate_documents
-from transduce.serve.download import Downloads
+from transduce.serve.download import Downloads, Upload, text_file
 from transduce.serve.errors import (
     BadRequest,
     KeyNeeded,
@@ -39,8 +39,6 @@ from transduce.serve.native import address, key_of
 from transduce.serve.service import Service, whole_characters
 
 AUTO = "auto"
-FILES = (".txt",)
-"""What /translate_file takes."""
 FORMATS = {"text": plain, "html": markup}
 LONGEST_CODE = 35
 MOST_FIELDS = 1_000
@@ -91,6 +89,7 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text, or a list of texts, of any length (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
+        service.identify(key_in(given, request))
         texts = texts_of(given)
         source, target = needed(given, "source"), needed(given, "target")
         read, alternatives = format_of(given), alternatives_of(given, service.caps.beam - 1)
@@ -112,6 +111,7 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
     async def detect(request: Request) -> JSONResponse:
         """Tell which of the served languages a text is in, best first (LibreTranslate)."""
         given = await fields(request)
+        service.identify(key_in(given, request))
         texts = texts_of(given)
         service.admit(address(request), key_in(given, request), texts)
         ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
@@ -143,7 +143,8 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text file; it can be fetched for half an hour (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
-        name, text = await text_file(given)
+        service.identify(key_in(given, request))
+        name, text = text_file(given.get("file"))
         source, target = needed(given, "source"), needed(given, "target")
         service.admit(address(request), key_in(given, request), [text])
         document = plain(text)
@@ -185,11 +186,16 @@ async def fields(request: Request) -> dict[str, Any]:
             raise BadRequest(f"Invalid request: a form of more than {MOST_FIELDS} fields") from None
     if kind == "multipart/form-data":
         try:
-            form = await request.form(max_files=1, max_fields=MOST_FIELDS)
+            async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+                return found | grouped([(name, await received(value)) for name, value in form.multi_items()])
         except HTTPException:
             raise BadRequest("Invalid request: the form cannot be read") from None
-        return found | grouped(form.multi_items())
     return found
+
+
+async def received(value: str | UploadFile) -> str | Upload:
+    """A form's value, which lives no longer than the form."""
+    return value if isinstance(value, str) else Upload(whole_characters(value.filename or ""), await value.read())
 
 
 def grouped(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -258,23 +264,6 @@ def key_in(given: Mapping[str, Any], request: Request) -> str | None:
     """The API key: a field, or in the headers."""
     key = given.get("api_key")
     return key_of(request) if key is None or key == "" else str(key)
-
-
-async def text_file(given: Mapping[str, Any]) -> tuple[str, str]:
-    """The file that was sent: its name and its text."""
-    file = given.get("file")
-    if not isinstance(file, UploadFile):
-        raise BadRequest("Invalid request: missing file parameter")
-    name, body = whole_characters(file.filename or ""), await file.read()
-    await file.close()
-    if not name or not body:
-        raise BadRequest("Invalid request: empty file")
-    if not name.lower().endswith(FILES):
-        raise BadRequest(f"Invalid request: file format not supported: send one of {', '.join(FILES)}")
-    try:
-        return name, body.decode()
-    except UnicodeDecodeError:
-        raise BadRequest("Invalid request: the file is not UTF-8: save it as UTF-8") from None
 
 
 def codes(service: Service) -> list[str]:

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from transduce.serve.download import FORMATS
 from transduce.serve.languages import language_name
-from transduce.serve.libretranslate import FILES
 from transduce.serve.service import Service
 
 
@@ -51,7 +51,7 @@ def describe(service: Service) -> dict[str, object]:
         "keyRequired": service.keys is not None,
         "suggestions": False,
         "filesTranslation": True,
-        "supportedFilesFormat": list(FILES),
+        "supportedFilesFormat": list(FORMATS),
         "language": {side: {"code": code, "name": language_name(code)} for side, code in languages.items()},
         "textLimit": caps.texts,
         "bodyLimit": caps.body,
