@@ -376,6 +376,14 @@ def test_a_text_file_is_translated_and_fetched(app: FastAPI) -> None:
     assert upload(app, "a.txt", GERMAN.encode(), source="auto", target="en").status_code == 200
 
 
+def test_behind_tls_the_page_is_told_an_address_with_tls(app: FastAPI) -> None:
+    for origin in ("https://localhost", "http://localhost"):
+        file = {"file": ("a.txt", b"hello")}
+        form = {"source": "en", "target": "de"}
+        told = post(app, "/translate_file", files=file, data=form, headers={"Origin": origin}).json()
+        assert told["translatedFileUrl"].startswith(f"{origin}/download_file/")
+
+
 def test_two_files_have_different_addresses(app: FastAPI) -> None:
     urls = {upload(app, "a.txt", b"hello").json()["translatedFileUrl"] for _ in range(2)}
     assert len(urls) == 2

@@ -32,6 +32,7 @@ from transduce.serve.errors import (
     UnknownPair,
     Unusable,
 )
+from transduce.serve.gate import own_part
 from transduce.serve.languages import language_name
 from transduce.serve.markup import markup
 from transduce.serve.model import Model
@@ -154,7 +155,7 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
         model = model_for(service, source, target)
         ((output,),) = await translate_documents(service, [model], [document], deadline=deadline)
         place = downloads.put(name, output.encode())
-        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(place)}"})
+        return JSONResponse({"translatedFileUrl": f"{own_address(request)}download_file/{quote(place)}"})
 
     @router.get("/download_file/{place}")
     async def download_file(place: str) -> Response:
@@ -164,6 +165,13 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
             return JSONResponse({"error": "there is no such file, or not any more"}, 404)
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(waiting.name)}"}
         return Response(waiting.body, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def own_address(request: Request) -> str:
+    """The server's, as whoever asks sees it: its own page says by its Origin whether there is TLS before it."""
+    base, origin = str(request.base_url), request.headers.get("origin", "")
+    tls = origin.startswith("https://") and own_part(origin) == request.headers.get("host", "").lower()
+    return base.replace("http://", "https://", 1) if tls else base
 
 
 async def fields(request: Request) -> dict[str, Any]:
