@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from transduce.serve.detection import Langid
 from transduce.serve.download import MOST_FILES, SECONDS, Downloads, harmless
 from transduce.serve.model import Translated
 from transduce.serve.options import Options
-from transduce.serve.settings import Caps
 
 ENGLISH, GERMAN = "Where is the station, please?", "Wo ist denn hier der Bahnhof?"
 JSON = {"Content-Type": "application/json"}
@@ -349,10 +349,11 @@ def test_a_full_queue_and_a_server_that_stops_are_told() -> None:
     assert list(draining.json()) == ["error"]
 
 
-def test_what_is_late_is_given_up() -> None:
+def test_what_is_late_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     echo = Echo()
     echo.hold()
-    with closing(service_of(echo, caps=Caps(seconds=0.05))) as service:
+    with closing(service_of(echo)) as service:
+        monkeypatch.setattr(service, "deadline", lambda: time.monotonic() + 0.05)
         response = post(app_of(service), body=ASKED)
         echo.go_on()
     assert response.status_code == 504
