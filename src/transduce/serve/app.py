@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from transduce.errors import UserError
-from transduce.serve import native, page, reference, status
+from transduce.serve import deepl, libretranslate, native, page, reference, status
 from transduce.serve.answer import http_error, invalid, serve_error
 from transduce.serve.body import WholeBody
 from transduce.serve.errors import ServeError
@@ -66,7 +66,14 @@ def app_of(service: Service) -> FastAPI:
         },
     )
     app.state.service = service
-    for router in (native.routes(service), status.routes(service), reference.routes(app), page.routes()):
+    for router in (
+        native.routes(service),
+        libretranslate.routes(service),
+        deepl.routes(service),
+        status.routes(service),
+        reference.routes(app),
+        page.routes(),
+    ):
         app.include_router(router)
     app.add_middleware(WholeBody, caps=service.caps)
     app.add_middleware(Gate, settings=service.settings, metrics=service.metrics)

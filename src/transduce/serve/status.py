@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from transduce.serve.download import FORMATS
 from transduce.serve.languages import language_name
 from transduce.serve.service import Service
 
@@ -49,8 +50,8 @@ def describe(service: Service) -> dict[str, object]:
         "apiKeys": service.keys is not None,
         "keyRequired": service.keys is not None,
         "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": True,
+        "supportedFilesFormat": list(FORMATS),
         "language": {side: {"code": code, "name": language_name(code)} for side, code in languages.items()},
         "textLimit": caps.texts,
         "bodyLimit": caps.body,
