@@ -84,7 +84,6 @@ NAMES = {
     "xh": "Xhosa",
     "zh": "Chinese",
     "zu": "Zulu",
-    "rn": "NAMES.get(code",
 }
 """Of ISO 639-1 codes."""
 
