@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from hypothesis import settings
 from short_phrases import write_phrasebook
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from transduce import Translator
     from transduce.data.store import Store
     from transduce.text import Symbols
 
@@ -125,3 +129,38 @@ def letters(tmp_path: Path) -> tuple[Store, Symbols]:
     return write_store(
         tmp_path / "ids", [(i, r, r[::-1]) for i, r in enumerate(rows)], codec, codec, max_length=20
     ), codec
+
+
+@pytest.fixture(scope="module")
+def translator(bundle: Path) -> Translator:
+    """The shared bundle by the reference engine."""
+    from transduce import Translator
+
+    return Translator.load(bundle, engine="pytorch")
+
+
+@pytest.fixture(scope="module")
+def site(translator: Translator) -> Iterator[str]:
+    """The address of the page, behind which that model answers."""
+    from browser import stand_in
+
+    with stand_in(translator) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; without one, the test is skipped."""
+    from browser import chromium
+
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A new page of it, in which nothing may go wrong unseen."""
+    from browser import watched
+
+    with watched(browser) as opened:
+        yield opened

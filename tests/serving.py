@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,3 +125,13 @@ def until(holds: Callable[[], bool]) -> None:
             return
         waited.wait(0.005)
     raise AssertionError("it never held")
+
+
+def send(app: FastAPI, method: str, path: str, **more: Any) -> httpx.Response:
+    """One request, without a network."""
+
+    async def ask() -> httpx.Response:
+        async with client(app) as asking:
+            return await asking.request(method, path, **more)
+
+    return asyncio.run(ask())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -13,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from browser import TEXT, chosen, chromium, labels, looked, stand_in, watched
+from browser import TEXT, chosen, labels, looked, watched
 from transduce import Translator
 from transduce.explain.ablation import switched_off
 from transduce.explain.attend import attend
@@ -26,29 +25,6 @@ if TYPE_CHECKING:
 
 HEADS = 4
 LAYERS = 2
-
-
-@pytest.fixture(scope="module")
-def translator(bundle: Path) -> Translator:
-    return Translator.load(bundle, engine="pytorch")
-
-
-@pytest.fixture(scope="module")
-def site(translator: Translator) -> Iterator[str]:
-    with stand_in(translator) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with watched(browser) as opened:
-        yield opened
 
 
 def table(page: Page) -> list[list[float]]:

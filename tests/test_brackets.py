@@ -17,7 +17,7 @@ from transduce.evaluate.bracket_score import BracketScore, Status
 from transduce.evaluate.brackets import evalb
 from transduce.evaluate.evalb_parameters import COLLINS, Parameters, parse_parameters, read_parameters
 from transduce.evaluate.evalb_report import report
-from transduce.text.trees import Leaf, Tree, bare, leaves, read_tree, walk, write_tree
+from transduce.text.trees import Leaf, Tree, bare, leaves, read_tree, with_leaves, write_tree
 
 GOLD = "(S (NP (DT The) (NN cat)) (VP (VBZ sits) (PP (IN on) (NP (DT the) (NN mat)))) (. .))"
 PLAIN = Parameters(name="plain")
@@ -136,30 +136,13 @@ def shape(tree: Tree, spans: list[tuple[str, frozenset[int]]], words: list[Leaf]
     return frozenset(covered)
 
 
-def retold(tree: Tree, sentence: list[Leaf]) -> Tree:
-    """The shape of one tree over the first words of a sentence; as many as it has."""
-    ahead = iter(sentence)
-    opened: list[list[Tree | Leaf]] = [[]]
-    for node, opens in walk(tree):
-        if isinstance(node, Leaf):
-            opened[-1].append(next(ahead))
-        elif opens:
-            opened.append([])
-        else:
-            children = opened.pop()
-            opened[-1].append(Tree(node.label, tuple(children)))
-    done = opened[0][0]
-    assert isinstance(done, Tree)
-    return done
-
-
 @given(plain_trees, plain_trees)
 def test_counts_are_those_of_sets_of_words(one: Tree, other: Tree) -> None:
     short = min(one, other, key=lambda tree: len(leaves(tree)))
     long = other if short is one else one
     padded = Tree("S", (short, *leaves(long)[len(leaves(short)) :]))  # both now have as many words
     gold = long
-    test = retold(padded, leaves(long))
+    test = with_leaves(padded, leaves(long))
     parameters = replace(COLLINS, equal_labels=frozenset())
     found = score(write_tree(gold), write_tree(test), parameters).sentences[0]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from browser import TEXT, chromium, labels, looked, stand_in, watched
+from browser import TEXT, labels, looked, watched
 from transduce import Translator
 
 if TYPE_CHECKING:
@@ -23,29 +22,6 @@ XSS = [
     "\"><svg onload=window.hacked=1> '><b>",
     "javascript:window.hacked=1//</textarea></title>{{7*7}}${window.hacked=1}",
 ]
-
-
-@pytest.fixture(scope="module")
-def translator(bundle: Path) -> Translator:
-    return Translator.load(bundle, engine="pytorch")
-
-
-@pytest.fixture(scope="module")
-def site(translator: Translator) -> Iterator[str]:
-    with stand_in(translator) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with watched(browser) as opened:
-        yield opened
 
 
 def test_what_is_typed_is_translated(page: Page, site: str, translator: Translator) -> None:
@@ -107,6 +83,7 @@ def test_a_glossary_is_kept_to(page: Page, site: str) -> None:
     page.goto(f"{site}/#/translate?text={TEXT}")
     page.get_by_label("Glossary").fill("bird = Garten")
     page.locator(".output .word-box", has_text="Garten").first.wait_for()
+    assert "Garten" in page.locator(".output").inner_text()
 
 
 def test_a_file_is_translated(page: Page, site: str, translator: Translator) -> None:
@@ -141,6 +118,7 @@ def test_a_mistake_is_told(page: Page, site: str) -> None:
     page.locator("#sentence").fill("word " * 1100)
     page.locator("button.main").click()
     page.locator(".message", has_text="at most").wait_for()
+    assert "at most" in page.locator(".message").inner_text()
 
 
 @pytest.mark.parametrize("view", ["translate", "attend"])

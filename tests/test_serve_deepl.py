@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving import Echo, client, closing, service_of
+from serving import Echo, client, closing, send, service_of
 from test_serve_markup import XSS
 from transduce.serve import deepl
 from transduce.serve.app import app_of
@@ -29,14 +29,6 @@ def app() -> Iterator[FastAPI]:
     models = Echo("a", "en", "de"), Echo("b", "de", "en"), Echo("c", "en", "pt"), Echo("d", "fr", "sr_latn")
     with closing(service_of(*models)) as service:
         yield app_of(service)
-
-
-def send(app: FastAPI, method: str, path: str, **more: Any) -> httpx.Response:
-    async def ask() -> httpx.Response:
-        async with client(app) as asking:
-            return await asking.request(method, path, **more)
-
-    return asyncio.run(ask())
 
 
 def translate(app: FastAPI, body: object, **more: Any) -> httpx.Response:

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving import Echo, client, closing, service_for, service_of
+from serving import Echo, client, closing, send, service_for, service_of
 from short_phrases import short_phrases
 from test_serve_markup import XSS
 from transduce import Translator
@@ -49,14 +49,6 @@ def app() -> Iterator[FastAPI]:
     models = Many("a", "en", "de"), Many("b", "de", "en"), Many("c", "en", "fr")
     with closing(service_of(*models)) as service:
         yield app_of(service)
-
-
-def send(app: FastAPI, method: str, path: str, **more: Any) -> httpx.Response:
-    async def ask() -> httpx.Response:
-        async with client(app) as asking:
-            return await asking.request(method, path, **more)
-
-    return asyncio.run(ask())
 
 
 def post(app: FastAPI, path: str = "/translate", body: object = None, **more: Any) -> httpx.Response:

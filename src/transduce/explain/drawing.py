@@ -9,9 +9,11 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from transduce.errors import require
+from transduce.errors import UserError, require
+from transduce.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -233,3 +235,16 @@ def _add(axes: Axes, mark: Mark) -> None:
             label = axes.text(x, y, text, color=colour, parse_math=False)  # a "$" is a dollar
             label.set(fontsize=size * points, fontweight="bold" if bold else "normal")
             label.set(ha=ALIGN[anchor], va="center_baseline", rotation=slant, rotation_mode="anchor")
+
+
+def write_sheet(path: Path, sheet: Sheet) -> None:
+    """Write the sheet as the path's suffix says: .svg, .pdf or .png."""
+    match path.suffix.lower():
+        case ".svg":
+            write_file(path, to_svg(sheet).encode())
+        case ".pdf":
+            write_file(path, to_matplotlib(sheet, "pdf"))
+        case ".png":
+            write_file(path, to_matplotlib(sheet, "png"))
+        case _:
+            raise UserError(f"{path}: no picture can be written so: let the name end in .svg, .pdf or .png")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from transduce.errors import UserError
-from transduce.explain.drawing import Box, Label, Line, Sheet, head_colour, text_width, to_matplotlib, to_svg
+from transduce.explain.drawing import Box, Label, Line, Sheet, head_colour, text_width, to_svg, write_sheet
 from transduce.explain.record import Attention
 from transduce.files import write_file
 
@@ -59,12 +59,12 @@ def write_lines(
     threshold: float = 0.01,
 ) -> None:
     """Write what `lines_svg` draws as the path's suffix says: .svg, .pdf or .png."""
-    _write(path, _lines(attention, layer, heads, query, threshold))
+    write_sheet(path, _lines(attention, layer, heads, query, threshold))
 
 
 def write_heatmap(path: Path, attention: Attention, *, layer: int, head: int | None = None) -> None:
     """Write what `heatmap_svg` draws as the path's suffix says: .svg, .pdf or .png."""
-    _write(path, _heatmap(attention, layer, head))
+    write_sheet(path, _heatmap(attention, layer, head))
 
 
 def save(svg: str, path: Path) -> None:
@@ -181,15 +181,3 @@ def _heat(share: float) -> str:
 
 def _longest(words: Sequence[str]) -> float:
     return max((text_width(word) for word in words), default=0.0)
-
-
-def _write(path: Path, sheet: Sheet) -> None:
-    suffix = path.suffix.lower()
-    if suffix == ".svg":
-        save(to_svg(sheet), path)
-    elif suffix == ".pdf":
-        write_file(path, to_matplotlib(sheet, "pdf"))
-    elif suffix == ".png":
-        write_file(path, to_matplotlib(sheet, "png"))
-    else:
-        raise UserError(f"{path}: no picture can be written so: let the name end in .svg, .pdf or .png")

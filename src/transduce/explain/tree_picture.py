@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transduce.errors import UserError
-from transduce.explain.drawing import Label, Sheet, Stroke, text_width, to_matplotlib, to_svg
-from transduce.files import write_file
+from transduce.explain.drawing import Label, Sheet, Stroke, text_width, to_svg, write_sheet
 from transduce.text.trees import ORDINARY, Leaf, Tree, walk, write_tree
 
 LEVEL, WORDS, MARGIN, GAP = 40.0, 20.0, 16.0, 10.0  # CSS pixels
@@ -29,17 +28,9 @@ def tree_svg(tree: Tree) -> str:
 def write_picture(path: Path, tree: Tree) -> None:
     """Write the picture as the path's suffix says: .svg, .pdf or .png."""
     sheet = tree_sheet(tree)
-    suffix = path.suffix.lower()
-    if suffix == ".png" and sheet.width >= PNG_WIDTH:
+    if path.suffix.lower() == ".png" and sheet.width >= PNG_WIDTH:
         raise UserError(f"{path}: {sheet.width:,.0f} pixels are too wide for a PNG: let the name end in .svg or .pdf")
-    if suffix == ".svg":
-        write_file(path, to_svg(sheet).encode("utf-8"))
-    elif suffix == ".pdf":
-        write_file(path, to_matplotlib(sheet, "pdf"))
-    elif suffix == ".png":
-        write_file(path, to_matplotlib(sheet, "png"))
-    else:
-        raise UserError(f"{path}: no picture can be written so: let the name end in .svg, .pdf or .png")
+    write_sheet(path, sheet)
 
 
 def tree_sheet(tree: Tree) -> Sheet:

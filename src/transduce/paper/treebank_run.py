@@ -18,7 +18,19 @@ from transduce.evaluate.bracket_score import BracketScore
 from transduce.evaluate.brackets import evalb
 from transduce.evaluate.evalb_parameters import COLLINS
 from transduce.files import sha256, write_json
-from transduce.text.trees import ORDINARY, Leaf, Tree, leaves, read_tree, restore, walk, well_formed, words, write_tree
+from transduce.text.trees import (
+    ORDINARY,
+    Leaf,
+    Tree,
+    leaves,
+    read_tree,
+    restore,
+    walk,
+    well_formed,
+    with_leaves,
+    words,
+    write_tree,
+)
 from transduce.train.progress import Listener
 from transduce.trainer import Trainer
 
@@ -100,19 +112,7 @@ def score_trees(name: str, gold: Sequence[Tree], found: Sequence[Tree | None], s
 
 def retag(tree: Tree, gold: Tree) -> Tree:
     """The tree with the leaves of another one over the same words."""
-    ahead = iter(leaves(gold))
-    opened: list[list[Tree | Leaf]] = [[]]
-    for node, opens in walk(tree):
-        if isinstance(node, Leaf):
-            opened[-1].append(next(ahead))
-        elif opens:
-            opened.append([])
-        else:
-            children = opened.pop()
-            opened[-1].append(Tree(node.label, tuple(children)))
-    top = opened[0][0]
-    assert isinstance(top, Tree)  # as `tree` is one
-    return top
+    return with_leaves(tree, leaves(gold))
 
 
 def kept_at(directory: Path, run: Path, trees: Path, name: str) -> Path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from transduce.serve.errors import ServeError
@@ -40,3 +42,21 @@ async def invalid(request: Request, error: Exception) -> JSONResponse:
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
     message = f"{place[:100]}: {first['msg']}" if place else f"the body: {first['msg']}"
     return JSONResponse({"error": message.encode("utf-8", "replace").decode()}, 422)
+
+
+def route_class(refuse: Callable[[ServeError], Response]) -> type[APIRoute]:
+    """Routes of an API that others have laid down: what the service refuses is told in its shape."""
+
+    class Route(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handler = super().get_route_handler()
+
+            async def answer(request: Request) -> Response:
+                try:
+                    return await handler(request)
+                except ServeError as error:
+                    return refuse(error)
+
+            return answer
+
+    return Route

@@ -8,18 +8,18 @@ refused. Refusals are `{"message": ...}`. `context`, `split_sentences`, `preserv
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
+from fastapi.responses import JSONResponse
 
+from transduce.serve.answer import route_class
 from transduce.serve.detection import Detector, Langid, base, detect_all, sources
 from transduce.serve.document import plain, translate_documents
 from transduce.serve.errors import BadRequest, KeyNeeded, Late, QuotaUsed, ServeError, TooLarge, Unusable
+from transduce.serve.fields import LONGEST_CODE, described, fields
 from transduce.serve.languages import language_name
-from transduce.serve.libretranslate import LONGEST_CODE, described, fields
 from transduce.serve.model import Model
 from transduce.serve.native import address, key_of
 from transduce.serve.service import Service
@@ -38,26 +38,14 @@ STATUS: Mapping[type[ServeError], int] = {KeyNeeded: 403, Unusable: 400, QuotaUs
 """Where DeepL's is another than ours."""
 
 
-class DeepLRoute(APIRoute):
-    """Answers in DeepL's shape also when it refuses."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, and what becomes of its errors."""
-        handler = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except ServeError as error:
-                status = STATUS.get(type(error), error.status)
-                return JSONResponse({"message": str(error)}, status, error.headers)
-
-        return answer
+def refuse(error: ServeError) -> JSONResponse:
+    """A refusal with DeepL's status."""
+    return JSONResponse({"message": str(error)}, STATUS.get(type(error), error.status), error.headers)
 
 
 def routes(service: Service, detector: Detector | None = None) -> APIRouter:
     """All of /v2."""
-    router, knows = APIRouter(route_class=DeepLRoute), detector or Langid()
+    router, knows = APIRouter(route_class=route_class(refuse)), detector or Langid()
     texts = described(text="A list of texts.", target_lang="Code.")
 
     @router.post("/v2/translate", openapi_extra=texts)

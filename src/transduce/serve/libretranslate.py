@@ -7,20 +7,17 @@ Every POST takes JSON, a form or a query string; unknown fields are ignored. Tex
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 
+from transduce.serve.answer import route_class
 from transduce.serve.detection import Detector, Langid, detect_all, sources
 from transduce.serve.document import Document, plain, translate_documents
-from transduce.serve.download import Downloads, Upload, text_file
+from transduce.serve.download import Downloads, text_file
 from transduce.serve.errors import (
     BadRequest,
     KeyNeeded,
@@ -32,34 +29,16 @@ from transduce.serve.errors import (
     UnknownPair,
     Unusable,
 )
+from transduce.serve.fields import LONGEST_CODE, described, fields
 from transduce.serve.gate import own_part
 from transduce.serve.languages import language_name
 from transduce.serve.markup import markup
 from transduce.serve.model import Model
 from transduce.serve.native import address, key_of
-from transduce.serve.service import Service, whole_characters
+from transduce.serve.service import Service
 
 AUTO = "auto"
 FORMATS = {"text": plain, "html": markup}
-LONGEST_CODE = 35
-MOST_FIELDS = 1_000
-"""Of a form or a query string."""
-
-
-class LibreTranslateRoute(APIRoute):
-    """Answers in LibreTranslate's shape also when it refuses."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, and what becomes of its errors."""
-        handler = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except ServeError as error:
-                return refuse(error)
-
-        return answer
 
 
 def refuse(error: ServeError) -> JSONResponse:
@@ -76,7 +55,7 @@ def refuse(error: ServeError) -> JSONResponse:
 
 def routes(service: Service, detector: Detector | None = None) -> APIRouter:
     """All of it; /health and /frontend/settings are in `serve/status.py`."""
-    router = APIRouter(route_class=LibreTranslateRoute)
+    router = APIRouter(route_class=route_class(refuse))
     add_texts(router, service, detector or Langid())
     add_files(router, service, detector or Langid())
     return router
@@ -174,57 +153,6 @@ def own_address(request: Request) -> str:
     return base.replace("http://", "https://", 1) if tls else base
 
 
-async def fields(request: Request) -> dict[str, Any]:
-    """A request's fields, from its query string and its body; a name that is repeated has a list."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    found = grouped(request.query_params.multi_items())
-    if kind == "application/json" or kind.endswith("+json"):
-        try:
-            given = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            raise BadRequest("Invalid request: the body is not JSON") from None
-        if not isinstance(given, dict):
-            raise BadRequest("Invalid request: the body is not a JSON object")
-        return found | {name: readable(value) for name, value in given.items()}
-    if kind == "application/x-www-form-urlencoded":
-        try:
-            body = (await request.body()).decode("utf-8", "replace")
-            return found | grouped(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
-        except ValueError:
-            raise BadRequest(f"Invalid request: a form of more than {MOST_FIELDS} fields") from None
-    if kind == "multipart/form-data":
-        try:
-            async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
-                return found | grouped([(name, await received(value)) for name, value in form.multi_items()])
-        except HTTPException:
-            raise BadRequest("Invalid request: the form cannot be read") from None
-    return found
-
-
-async def received(value: str | UploadFile) -> str | Upload:
-    """A form's value, which lives no longer than the form."""
-    return value if isinstance(value, str) else Upload(whole_characters(value.filename or ""), await value.read())
-
-
-def grouped(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by name; those of a name that is repeated as a list."""
-    by_name: dict[str, list[Any]] = {}
-    for name, value in items:
-        by_name.setdefault(name, []).append(readable(value))
-    return {name: values[0] if len(values) == 1 else values for name, values in by_name.items()}
-
-
-def readable(value: Any) -> Any:
-    """A value whose texts can be written."""
-    if isinstance(value, str):
-        return whole_characters(value)
-    return (
-        [whole_characters(each) if isinstance(each, str) else each for each in value]
-        if isinstance(value, list)
-        else value
-    )
-
-
 def needed(given: Mapping[str, Any], name: str) -> str:
     """A field that must be there."""
     value = given.get(name)
@@ -289,11 +217,3 @@ def model_for(service: Service, source: str, target: str) -> Model:
     except BadRequest:
         names = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise UnknownPair(f"{names[0]} is not available as a target language from {names[1]}") from None
-
-
-def described(**about: str) -> dict[str, Any]:
-    """A body for /openapi.json, which cannot see what a handler reads; all of it is needed."""
-    properties = {name: {"type": "string", "description": text} for name, text in about.items()}
-    schema = {"type": "object", "properties": properties, "required": list(about)}
-    kind = "multipart/form-data" if "file" in about else "application/json"
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}

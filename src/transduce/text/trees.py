@@ -11,7 +11,7 @@ gives where chains of hundreds of constituents are possible.)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.errors import CorpusError
@@ -173,6 +173,23 @@ def leaves(tree: Tree) -> list[Leaf]:
 def words(tree: Tree) -> list[str]:
     """The words of all leaves, from left to right; of a bare tree, the sentence."""
     return [leaf.word for leaf in leaves(tree)]
+
+
+def with_leaves(tree: Tree, found: Iterable[Leaf]) -> Tree:
+    """The same constituents over other leaves; there must be as many, or more, which are left over."""
+    ahead = iter(found)
+    opened: list[list[Tree | Leaf]] = [[]]
+    for node, opens in walk(tree):
+        if isinstance(node, Leaf):
+            opened[-1].append(next(ahead))
+        elif opens:
+            opened.append([])
+        else:
+            children = opened.pop()
+            opened[-1].append(Tree(node.label, tuple(children)))
+    top = opened[0][0]
+    assert isinstance(top, Tree)  # as `tree` is one
+    return top
 
 
 def linearise(tree: Tree) -> list[str]:
