@@ -83,7 +83,6 @@ def test_a_glossary_is_kept_to(page: Page, site: str) -> None:
     page.goto(f"{site}/#/translate?text={TEXT}")
     page.get_by_label("Glossary").fill("bird = Garten")
     page.locator(".output .word-box", has_text="Garten").first.wait_for()
-    assert "Garten" in page.locator(".output").inner_text()
 
 
 def test_a_file_is_translated(page: Page, site: str, translator: Translator) -> None:
