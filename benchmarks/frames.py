@@ -1,14 +1,11 @@
 """How long a frame of the page takes while a pointer moves over words and cells, and while the slider moves.
 
-`python -m benchmarks.frames` draws a sentence of 128 tokens on both sides in 6 layers of 8 heads, in headless Chromium,
-and prints the median and the 95th percentile of the time from frame to frame. Weights are random.
+In headless Chromium; weights are random.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.results import Frames, this_machine
 from transduce.explain.head import KINDS
 from transduce.explain.offline_page import page_of
 from transduce.explain.sentence_record import FORMAT, Record, pack
@@ -134,38 +132,26 @@ def random_tree(pieces: list[str]) -> Record:
     }
 
 
-def measure(page: Page, count: int) -> dict[str, NDArray[np.float64]]:
+def measure(page: Page, count: int) -> dict[str, list[float]]:
     """Milliseconds from frame to frame, by what is moved."""
-    found = {}
-    for name, (selector, kind) in MOVES.items():
-        times = page.evaluate(MEASURE, {"selector": selector, "count": count, "type": kind})
-        found[name] = np.asarray(times, dtype=np.float64)
-    return found
+    return {
+        name: page.evaluate(MEASURE, {"selector": selector, "count": count, "type": kind})
+        for name, (selector, kind) in MOVES.items()
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.frames", description=__doc__)
-    parser.add_argument("--tokens", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--frames", type=int, default=200, help="of each move")
-    arguments = parser.parse_args()
+def frames(count: int, *, tokens: int = 128, layers: int = 6, heads: int = 8) -> Frames:
+    """`count` frames of each move."""
     path = shutil.which("chromium")
     if path is None:
-        sys.exit("no chromium: make browser installs it")
-    record = random_record(arguments.tokens, arguments.layers, arguments.heads, 64)
+        return Frames(this_machine(), tokens, layers, heads, reason="no chromium: make browser installs it")
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
         file = Path(directory) / "page.html"
-        file.write_text(page_of(record), encoding="utf-8")
+        file.write_text(page_of(random_record(tokens, layers, heads, 64)), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"{file.as_uri()}#/attend?kind=cross")
         page.locator(".heat canvas.over").wait_for()
-        print("| move | median ms | 95 % ms |\n|---|---|---|")
-        for name, times in measure(page, arguments.frames).items():
-            print(f"| {name} | {np.median(times):.1f} | {np.percentile(times, 95):.1f} |")
+        times = measure(page, count)
         browser.close()
-
-
-if __name__ == "__main__":
-    main()
+    return Frames(this_machine(), tokens, layers, heads, times)

@@ -6,11 +6,12 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import translation_page
+from benchmarks import serving_page, translation_page
 from benchmarks.contenders import OURS_RESIDUAL
 from benchmarks.markdown import spread, table, wrapped
 from benchmarks.pictures import PICTURES
-from benchmarks.results import Cold, Contest, Growth, Race, Ranks, Results, Shares, Speed, Startup
+from benchmarks.results import Cold, Contest, Growth, Race, Ranks, Results, Serving, Shares, Speed, Startup
+from benchmarks.translation import LENGTH
 
 DOCS = Path(__file__).parent.parent / "docs"
 BY_HAND = "## Where the speed comes from"
@@ -103,6 +104,8 @@ def sections(results: Results, images: Iterable[tuple[str, str]]) -> list[str]:
         "ranks": ranks(results.ranks),
         "translation": translation_page.translation(results),
         "cold": translation_page.cold(results.cold),
+        "serving": serving_page.serving(results.serving, LENGTH),
+        "frames": serving_page.frames(results.frames),
     }
     shown = {name: [image for section, image in images if section == name] for name in found}
     return [head(results), *(part for name, text in found.items() if text for part in (text, *shown[name]))]
@@ -123,11 +126,11 @@ def head(results: Results) -> str:
     )
 
 
-def measured(results: Results) -> list[Race | Growth | Startup | Contest | Cold]:
+def measured(results: Results) -> list[Race | Growth | Startup | Contest | Cold | Serving]:
     """Every record that knows its machine."""
     growths = [*results.growth.values(), *results.preparation.values()]
     others = [each for each in (results.startup, results.cold) if each is not None]
-    return [*results.training.values(), *growths, *results.translation.values(), *others]
+    return [*results.training.values(), *growths, *results.translation.values(), *others, *results.serving.values()]
 
 
 def training(results: Results) -> str:

@@ -13,30 +13,34 @@ from benchmarks import peer_translation, peers, translators
 from benchmarks.cold import cold
 from benchmarks.contenders import CONTENDERS, LEVERS, OURS, TORCH_NN
 from benchmarks.corpus import Text, held_out, text, workload
+from benchmarks.frames import frames
 from benchmarks.growth import growth_with_batch, growth_with_length, preparation
 from benchmarks.race import race
 from benchmarks.ranks import ranks
 from benchmarks.recipes import RECIPES
 from benchmarks.results import Results, Speed
+from benchmarks.serving import serving
 from benchmarks.shapes import BASE, BASE3, TINY, Shape
 from benchmarks.shares import shares
 from benchmarks.startup import startup
-from benchmarks.translation import LINES, SINGLE_LINES, UNTRAINED_LINES, contest
-from benchmarks.translation_page import BEAM, GREEDY, LENGTH, SINGLE, UNTRAINED
+from benchmarks.translation import LENGTH, LINES, SINGLE_LINES, UNTRAINED_LINES, contest, mixed
+from benchmarks.translation_page import BEAM, GREEDY, SINGLE, UNTRAINED
 from benchmarks.weights import untrained, weights
 
 ROUNDS = {
-    "training": 7,
+    "training": 5,
     "peers": 1,
-    "levers": 5,
+    "levers": 3,
     "company": 3,
     "shares": 6,
-    "growth": 5,
+    "growth": 3,
     "preparation": 3,
     "startup": 3,
-    "ranks": 3,
-    "translation": 5,
+    "ranks": 2,
+    "translation": 3,
     "cold": 5,
+    "serving": 2,
+    "frames": 1,
 }
 FULL_ROUNDS = {
     "training": 15,
@@ -50,7 +54,13 @@ FULL_ROUNDS = {
     "ranks": 5,
     "translation": 9,
     "cold": 9,
+    "serving": 5,
+    "frames": 5,
 }
+SERVED_SECONDS = 10.0
+"""For each number of clients, a round."""
+MOVES = 200
+"""Of each kind, a round."""
 EVERYONE, THE_TWO = tuple(CONTENDERS), (OURS, TORCH_NN)
 
 
@@ -228,7 +238,7 @@ def translations(rounds: int) -> list[Task]:
     def base(results: Results) -> None:
         few = Text(held_out().name, held_out().pairs[:64])
         results.translation[UNTRAINED] = contest(
-            untrained(text()), text(), few, UNTRAINED_LINES, beam=4, rounds=rounds, length=LENGTH
+            untrained(text(), BASE), text(), few, UNTRAINED_LINES, beam=4, rounds=rounds, length=LENGTH
         )
 
     return [
@@ -236,7 +246,7 @@ def translations(rounds: int) -> list[Task]:
         task(GREEDY, LINES, 20.0, beam=1),
         task(SINGLE, SINGLE_LINES, 8.0, beam=4, single=True),
         Task(f"translation, {UNTRAINED}", (rounds + 1) * 20.0, base),
-        *translating_peers(min(rounds, 2)),
+        *translating_peers(min(rounds, 3)),
     ]
 
 
@@ -246,7 +256,7 @@ def translating_peers(rounds: int) -> list[Task]:
     def task(name: str) -> Task:
         def ours() -> list[float]:
             few = {translators.OURS: 2_000}
-            return contest(weights(text()), text(), held_out(), few, beam=4, rounds=2).speeds[0].rounds
+            return contest(weights(text()), text(), held_out(), few, beam=4, rounds=2, length=LENGTH).speeds[0].rounds
 
         def run(results: Results) -> None:
             before = ours()
@@ -269,6 +279,31 @@ def cold_starts(rounds: int) -> list[Task]:
     return [Task("cold starts", (rounds + 1) * 9.0, run)]
 
 
+def servings(rounds: int) -> list[Task]:
+    """The server under load."""
+
+    def task(name: str, run: Callable[[], Path], count: int) -> Task:
+        def measure(results: Results) -> None:
+            lines = mixed(text(), held_out())[:count]
+            results.serving[name] = serving(run() / "run", lines, rounds, SERVED_SECONDS)
+
+        return Task(f"serving, {name}", rounds * (3 * SERVED_SECONDS + 15), measure)
+
+    return [
+        task(TINY.name, lambda: weights(text()), 4_000),
+        task(BASE3.name, lambda: untrained(text(), BASE3), 600),
+    ]
+
+
+def page_frames(rounds: int) -> list[Task]:
+    """The page in a browser."""
+
+    def run(results: Results) -> None:
+        results.frames = frames(rounds * MOVES)
+
+    return [Task("frames of the page", 20 + rounds * 40.0, run)]
+
+
 def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Task]:
     """The tasks of some parts, in the order in which the page shows them."""
     tasks = {
@@ -283,5 +318,7 @@ def plan(parts: Sequence[str], rounds: dict[str, int], *, full: bool) -> list[Ta
         "ranks": scalings(rounds["ranks"]),
         "translation": translations(rounds["translation"]),
         "cold": cold_starts(rounds["cold"]),
+        "serving": servings(rounds["serving"]),
+        "frames": page_frames(rounds["frames"]),
     }
     return [task for part in tasks if part in parts for task in tasks[part]]

@@ -113,6 +113,53 @@ class Cold:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What some clients saw who asked again as soon as they were answered."""
+
+    clients: int
+    answers: int
+    seconds: float
+    p50: float
+    p99: float
+    errors: int
+    cpu: float
+    """Seconds of processor time that the clients took."""
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return self.answers / self.seconds
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server under load, and what its engine does alone; one number a round."""
+
+    machine: Machine
+    client: str
+    """The program that asked."""
+    cores: int
+    lines: int
+    """Sentences in a call of the engine alone."""
+    raw: list[float]
+    """Sentences a second of the engine alone."""
+    loads: dict[int, list[Load]]
+    """By the number of clients."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Milliseconds from frame to frame of the page, by what is moved over it; or the reason why there are none."""
+
+    machine: Machine
+    tokens: int
+    layers: int
+    heads: int
+    times: dict[str, list[float]] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
 class Growth:
     """How long something takes as something grows."""
 
@@ -193,8 +240,11 @@ class Results:
     shares: dict[str, Shares] = field(default_factory=dict)
     translation: dict[str, Contest] = field(default_factory=dict)
     translation_peers: list[Rate] = field(default_factory=list)
-    """With models of their own, by their own commands; shown with "beam 4"."""
+    """With models of their own, by their own commands."""
     cold: Cold | None = None
+    serving: dict[str, Serving] = field(default_factory=dict)
+    """By the name of the model."""
+    frames: Frames | None = None
 
     def main_races(self) -> dict[str, Race]:
         """Those with the most contenders, at the vocabulary that shapes have by default."""

@@ -1,18 +1,14 @@
 """`transduce serve` under load: one sentence a request, from 1, 8 and 64 clients, beside what its engine does alone.
 
-    python -m benchmarks.serving RUN [--seconds 10]
-
 Clients are `wrk` where it is installed, which takes least from the server; else a program of our own in Python, which
 takes more, and the table says so. The cache is off.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import random
 import resource
 import shutil
 import statistics
@@ -22,16 +18,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.markdown import table
-from transduce.data.phrasebook import phrases
+from benchmarks.results import Load, Serving, this_machine
 from transduce.decode.translator import Translator
 
 CLIENTS = (1, 8, 64)
-SENTENCES = 20_000
 PATH = "/api/translate"
 HERE = "asyncio"
 WRK = "wrk"
@@ -50,25 +44,6 @@ done = function(summary, latency, requests)
     wrong.connect + wrong.read + wrong.write + wrong.status + wrong.timeout))
 end
 """
-
-
-@dataclass(frozen=True)
-class Load:
-    """What some clients saw who asked again as soon as they were answered."""
-
-    clients: int
-    answers: int
-    seconds: float
-    p50: float
-    p99: float
-    errors: int
-    cpu: float
-    """Seconds of processor time that the clients took."""
-
-    @property
-    def rate(self) -> float:
-        """Answers a second."""
-        return self.answers / self.seconds
 
 
 class Asker:
@@ -131,7 +106,7 @@ def load(url: str, bodies: Path, clients: int, seconds: float) -> Load:
     """The load of a client program in a process of its own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     if shutil.which(WRK) is None:
-        command = [sys.executable, "-m", "benchmarks.serving", "--client", url, str(bodies), str(clients), str(seconds)]
+        command = [sys.executable, "-m", "benchmarks.serving", url, str(bodies), str(clients), str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return Load(**json.loads(done.stdout))
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as program:
@@ -172,62 +147,32 @@ def alone(run: Path, lines: Sequence[str]) -> float:
     return len(lines) / (time.perf_counter() - begin)
 
 
-def sentences(count: int) -> list[str]:
-    """Different ones, in an order that says nothing."""
-    found = [phrase.source for phrase in phrases("test", count)]
-    random.Random(1).shuffle(found)
-    return found
-
-
 def body(text: str | Sequence[str], **options: object) -> bytes:
     """Of a request."""
     return json.dumps({"text": text, **options}).encode()
 
 
-def report(loads: Sequence[Load], raw: float, client: str) -> str:
-    """The table."""
-    cores = len(os.sched_getaffinity(0))
-    rows = [
-        (
-            str(each.clients),
-            f"{each.rate:,.0f}",
-            f"{each.rate / raw:.0%}",
-            f"{1000 * each.p50:.1f}",
-            f"{1000 * each.p99:.1f}",
-            f"{each.cpu / each.seconds / cores:.0%}",
-            str(each.errors),
-        )
-        for each in loads
-    ]
-    heading = ("clients", "requests/s", "of the engine", "p50, ms", "p99, ms", "client's share of the cores", "errors")
-    note = "" if client == WRK else "; `wrk` is not installed, and a client in Python takes its share of the machine"
-    return (
-        table(heading, rows, numbers=range(len(heading)))
-        + f"\nThe engine alone, all sentences in one call: {raw:,.0f} sentences/s. Client: {client}{note}.\n"
-    )
+def serving(run: Path, lines: Sequence[str], rounds: int, seconds: float) -> Serving:
+    """In every round the engine alone, with all the lines in one call, then each number of clients for some seconds."""
+    raw: list[float] = []
+    loads: dict[int, list[Load]] = {clients: [] for clients in CLIENTS}
+    with tempfile.TemporaryDirectory() as directory, server(run, "--cache=0", "--queue=4096") as (url, _):
+        bodies = Path(directory) / "bodies"
+        bodies.write_bytes(b"".join(body(line) + b"\n" for line in lines))
+        load(url, bodies, 8, min(2.0, seconds))  # warms up
+        for _ in range(rounds):
+            raw.append(alone(run, lines))
+            for clients, found in loads.items():
+                found.append(load(url, bodies, clients, seconds))
+    client = WRK if shutil.which(WRK) else HERE
+    return Serving(this_machine(), client, len(os.sched_getaffinity(0)), len(lines), raw, loads)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
-    parser.add_argument("run", type=Path, nargs="?")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each number of clients")
-    parser.add_argument("--client", nargs=4, metavar=("URL", "BODIES", "CLIENTS", "SECONDS"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.client:
-        url, bodies, clients, seconds = arguments.client
-        contents = Path(bodies).read_bytes().split(b"\n")[:-1]
-        print(json.dumps(asdict(asyncio.run(ask_for(url, contents, int(clients), float(seconds))))))
-        return
-    if arguments.run is None:
-        parser.error("give a run or a bundle")
-    lines = sentences(SENTENCES)
-    raw = alone(arguments.run, lines)
-    with tempfile.TemporaryDirectory() as directory, server(arguments.run, "--cache=0", "--queue=4096") as (url, _):
-        bodies = Path(directory) / "bodies"
-        bodies.write_bytes(b"".join(body(line) + b"\n" for line in lines))
-        load(url, bodies, 8, 2.0)  # warms up
-        loads = [load(url, bodies, clients, arguments.seconds) for clients in CLIENTS]
-    print(report(loads, raw, HERE if shutil.which(WRK) is None else WRK))
+    """A client in a process of its own: `python -m benchmarks.serving URL BODIES CLIENTS SECONDS`."""
+    url, bodies, clients, seconds = sys.argv[1:]
+    contents = Path(bodies).read_bytes().split(b"\n")[:-1]
+    print(json.dumps(asdict(asyncio.run(ask_for(url, contents, int(clients), float(seconds))))))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ LINES = {OURS: FAST, OURS_SHORTLIST: FAST, BEST: FAST, DEFAULTS: 1_000, OURS_TOR
 """A round, enough for some seconds each."""
 SINGLE_LINES = dict.fromkeys((OURS, OURS_SHORTLIST, DEFAULTS, OURS_TORCH, GENERATE), 100)
 UNTRAINED_LINES = dict.fromkeys((OURS_TORCH, GENERATE), 200)
+LENGTH = 20
+"""Tokens of an output, where all are made equally long."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Our CTranslate2 engine needs no telling: a call of one line is one thread's work."""
 PACKAGES = ("ctranslate2", "transformers", "sentencepiece")

@@ -11,12 +11,14 @@ import torch
 
 from benchmarks.corpus import Text
 from benchmarks.environments import cache
+from benchmarks.shapes import Shape
+from benchmarks.translation import LENGTH
 from transduce.bundle import MANIFEST, Bundle, open_bundle, unique_weights, write_bundle
+from transduce.config import SearchConfig
 from transduce.files import write_directory
 from transduce.interop.ctranslate2 import convert
 from transduce.interop.marian_export import export_marian
 from transduce.model import Transformer
-from transduce.settings import load_config
 
 VOCABULARIES = {"Multi30k": 10_000, "phrasebook": 1_000}
 EPOCHS = 6
@@ -47,15 +49,16 @@ def weights(text: Text) -> Path:
     return directory
 
 
-def untrained(text: Text) -> Path:
-    """A directory with run/ and marian/: the base model with its first weights and tiny's vocabulary.
+def untrained(text: Text, shape: Shape) -> Path:
+    """A directory with run/ and marian/: another shape with its first weights and the vocabulary of `weights`.
 
-    It takes as long for an output of a given length as a trained one does.
+    Its outputs all have LENGTH tokens: for such a one it takes as long as a trained model does.
     """
     trained = open_bundle(weights(text) / "run")
-    directory = cache() / "untrained-base"
+    directory = cache() / f"untrained-{shape.name}-{LENGTH}"
     if not (directory / "run" / MANIFEST).is_file():
-        config = trained.config.model_copy(update={"model": load_config(preset="base").model})
+        search = SearchConfig(min_length=LENGTH, max_length=LENGTH)
+        config = trained.config.model_copy(update={"model": shape.residual_dropout_config(), "search": search})
         torch.manual_seed(1)
         model = Transformer(config.model, trained.source_codec.size, trained.target_codec.size)
         write_bundle(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import page, peer_translation, peers, translators
+from benchmarks import page, peer_translation, peers, serving_page, translators
 from benchmarks.__main__ import measure
 from benchmarks.batches import EOS, FIRST, PAD, Batch, other_words, random_batch, read_batches, shifted, write_batches
 from benchmarks.cold import BARE, programs, start
@@ -34,12 +34,15 @@ from benchmarks.race import Runner
 from benchmarks.results import (
     Cold,
     Contest,
+    Frames,
     Growth,
+    Load,
     Machine,
     Race,
     Ranks,
     Rate,
     Results,
+    Serving,
     Speed,
     Start,
     Startup,
@@ -47,6 +50,7 @@ from benchmarks.results import (
     read_results,
     write_results,
 )
+from benchmarks.serving import serving
 from benchmarks.shapes import BASE3, TINY, Shape
 from benchmarks.translation import contest, mixed, score, turn
 from benchmarks.translation_page import SINGLE, translation
@@ -204,9 +208,15 @@ def results() -> Results:
         ranks=Ranks(MACHINE, "Multi30k", {1: [100.0, 110.0], 2: [150.0, 220.0]}),
         startup=Startup(MACHINE, "Multi30k", 29_000, [9.0, 11.0, 10.0], [2.0, 2.5, 3.0]),
         translation={"beam 4": contest_record([500.0, 660.0, 600.0]), SINGLE: contest_record([200.0, 300.0, 250.0])},
-        translation_peers=[Rate("eole", [60.0, 90.0], beside=[590.0, 610.0], lines=500, bleu=9.87, words=9.5)],
+        translation_peers=[Rate("eole", [60.0, 100.0], beside=[590.0, 610.0], lines=500, words=20.0)],
+        serving={"tiny": Serving(MACHINE, "wrk", 2, 4_000, [400.0, 500.0], {8: [load(8, 300.0), load(8, 400.0)]})},
+        frames=Frames(MACHINE, 128, 6, 8, {"slider": [16.0, 17.0, 18.0, 60.0]}),
         cold=Cold(MACHINE, {OUR_COMMAND: [Start(0.7, 110 * 2**20), Start(0.9, None), Start(0.75, 130 * 2**20)]}),
     )
+
+
+def load(clients: int, rate: float) -> Load:
+    return Load(clients, answers=int(rate * 10), seconds=10.0, p50=0.02, p99=0.05, errors=1, cpu=2.0)
 
 
 def contest_record(ours: list[float]) -> Contest:
@@ -365,7 +375,8 @@ def test_the_page_shows_translators_peers_and_what_was_aimed_at(tmp_path: Path) 
     ratios = "1.00 (1.00 - 1.10) | 3.00 (2.50 - 3.30)"
     assert f"| {translators.OURS} | 10,000 | 600 | 500 - 660 | {ratios} |  | 30.12 | 11.2 | 50 MB |" in text
     assert "| failed: No module \\| named transformers |" in text
-    assert "| eole | 500 | 75 | 60 - 90 | 0.12 (0.10 - 0.15) | 0.38 (0.30 - 0.45) |  | 9.87 | 9.5 |  |" in text
+    assert "| eole | 500 | 80 | 60 - 100 | 600 | 8.0 | 20.0 |" in text
+    assert f"{translators.OURS} to eole | >= 4.0x | 8.00x | 6.00x - 10.00x | yes |" in text
     assert f"| {translators.OURS} | 100 | 4.0 | 3.3 - 5.0 |" not in text, "as many lines as were given"
     assert f"| {translators.OURS} | 10,000 | 4.0 | 3.3 - 5.0 | 0.42 (0.40 - 0.50) |" in text
     assert f"| {OUR_COMMAND} | 0.75 s | 0.70 s - 0.90 s | 120 MB | 110 MB - 130 MB |" in text
@@ -373,6 +384,24 @@ def test_the_page_shows_translators_peers_and_what_was_aimed_at(tmp_path: Path) 
     assert "| >= 1.2x | 1.25x | 1.00x - 1.50x | yes |" in text
     assert "| cold start | <= 0.8 s | 0.75 s | 0.70 s - 0.90 s | yes |" in text
     assert translators.GENERATE not in text.partition("| target | aim |")[2].partition("\n\n")[0], "never faked"
+
+
+def test_the_page_shows_the_server_beside_its_engine_and_the_frames(tmp_path: Path) -> None:
+    write_page(results(), tmp_path)
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
+    assert "| tiny | 8 | 350 | 300 - 400 | 450 | 78% | 20.0 | 50.0 | 10% | 2 |" in text
+    assert "| slider | 17.5 |" in text
+    none = Frames(MACHINE, 128, 6, 8, reason="no chromium: make browser installs it")
+    assert "Not measured: no chromium" in serving_page.frames(none)
+
+
+def test_a_server_under_load_answers_every_client(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.serving.CLIENTS", (4,))
+    found = serving(bundle, ["the dog sleeps"] * 20, rounds=1, seconds=1.0)
+    [seen] = found.loads[4]
+    assert seen.answers > 0
+    assert seen.errors == 0
+    assert found.raw[0] > 0
 
 
 def test_a_target_that_is_missed_is_told() -> None:
@@ -411,7 +440,9 @@ def test_peers_translate_in_our_subwords_by_their_own_commands(
     monkeypatch.setitem(peer_translation.VOCABULARIES, "phrasebook", 400)
     corpus = Text("phrasebook", [(phrase.source, phrase.target) for phrase in phrases("train", 400)])
     lines = [source for source, _ in corpus.pairs[:5]]
-    assert peer_translation.Peer(name, corpus).translate(lines, beam=4)[0] == lines
+    peer = peer_translation.Peer(name, corpus)
+    found, _ = peer.translate(lines, beam=4)
+    assert [peer.codec.decode([int(token) for token in tokens]) for tokens in found] == lines
 
 
 def test_a_peer_that_does_not_install_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

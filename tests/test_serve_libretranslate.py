@@ -179,6 +179,11 @@ def test_a_body_that_is_not_json_is_refused(app: FastAPI, path: str, body: bytes
     assert refused(app, None, path, content=body, headers=JSON) == (400, "Invalid request: the body is not JSON")
 
 
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/translate_file"])
+def test_too_large_a_body_is_refused_as_a_bad_request(app: FastAPI, path: str) -> None:
+    assert post(app, path, {"q": "a" * (1 << 20)}).status_code == 400
+
+
 def test_bad_forms_are_refused(app: FastAPI) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert refused(app, None, content=b"a&" * 2000 + b"b=1", headers=form)[0] == 400

@@ -18,7 +18,8 @@ from urllib.request import urlopen
 import pytest
 
 from benchmarks.peers import memory
-from benchmarks.serving import Asker, Load, ask_for, body, server
+from benchmarks.results import Load
+from benchmarks.serving import Asker, ask_for, body, server
 from short_phrases import short_phrases
 
 Times = Callable[[int], int]

@@ -75,6 +75,6 @@ def app_of(service: Service) -> FastAPI:
         page.routes(),
     ):
         app.include_router(router)
-    app.add_middleware(WholeBody, caps=service.caps)
+    app.add_middleware(WholeBody, caps=service.caps, others=libretranslate.POSTS)
     app.add_middleware(Gate, settings=service.settings, metrics=service.metrics)
     return app

@@ -7,7 +7,7 @@ was being done for it is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Container, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -23,8 +23,9 @@ CLOSE = {"Connection": "close"}
 class WholeBody:
     """Middleware for HTTP."""
 
-    def __init__(self, app: ASGIApp, caps: Caps) -> None:
-        self.app, self.caps = app, caps
+    def __init__(self, app: ASGIApp, caps: Caps, others: Container[str] = ()) -> None:
+        """`others`: paths of an API that has 400 for what is over a cap."""
+        self.app, self.caps, self.others = app, caps, others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read, then pass on; nothing is passed on for those who hang up meanwhile."""
@@ -38,7 +39,7 @@ class WholeBody:
             return
         except _Oversize:
             message = f"a body of more than {self.caps.body} bytes: send less at a time"
-            await refusal(413, message, CLOSE)(scope, receive, send)
+            await refusal(400 if scope["path"] in self.others else 413, message, CLOSE)(scope, receive, send)
             return
         if body is not None:
             await self._answer(body, scope, receive, send)

@@ -38,6 +38,8 @@ from transduce.serve.native import address, key_of
 from transduce.serve.service import Service
 
 AUTO = "auto"
+POSTS = ("/translate", "/detect", "/translate_file")
+"""Paths that take a body."""
 FORMATS = {"text": plain, "html": markup}
 
 
