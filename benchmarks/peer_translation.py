@@ -76,7 +76,7 @@ def eole_translation(run: Run, lines: Path, output: Path, beam: int) -> dict[str
 def joeynmt_training(run: Run) -> dict[str, Any]:
     """As for speed, but with an end that is validated on one pair, and so saved."""
     settings = joeynmt_settings(run)
-    settings["training"] |= {"validation_freq": run.updates}
+    settings["training"] |= {"validation_freq": run.updates, "logging_freq": 1}
     return settings
 
 

@@ -121,6 +121,25 @@ def test_a_model_that_never_ends_stops_at_each_sentences_own_limit(tmp_path: Pat
         assert [hypothesis.ids for hypothesis in theirs] == [hypothesis.ids for hypothesis in ours]
 
 
+@pytest.mark.parametrize(("shortest", "longest"), [(4, None), (0, 6), (3, 7), (5, 5), (30, None)])
+def test_the_shortest_and_the_longest_output_are_those_of_pytorch(
+    tmp_path: Path, shortest: int, longest: int | None
+) -> None:
+    bundle = random_bundle(tmp_path / "bundle", unlikely=True, end=1.5, output_bias=True)
+    engine, reference = engine_of(bundle, tmp_path / "converted"), TorchEngine(load_model(bundle))
+    requests = [Request(ids) for ids in random_ids(40, 9)]
+    for beam in (1, 4):
+        search = SearchConfig(beam=beam, extra_length=8, min_length=shortest, max_length=longest)
+        assert engine.lacks(requests, search) is None
+        for request, ours, theirs in zip(
+            requests, reference.search(requests, search), engine.search(requests, search), strict=True
+        ):
+            limit = len(request.source) + 8 if longest is None else min(len(request.source) + 8, longest)
+            assert all(min(shortest, limit) <= len(hypothesis.ids) <= limit for hypothesis in theirs)
+            assert theirs[0].ids == ours[0].ids
+            assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-3)
+
+
 def test_the_longest_input_and_its_longest_output_have_positions(tmp_path: Path) -> None:
     settings = SearchConfig(beam=2, max_input=9, extra_length=4)
     bundle = random_bundle(tmp_path / "bundle", end=-1e4, output_bias=True, search=settings)

@@ -7,9 +7,9 @@ paper's penalty. What differs:
   that the model gives to these two.
 - When several hypotheses finish in the last step there may be more than `beam`. The worst are left out by
   log-probability / length^p, before they come here.
-- A length limit is a batch's and ends nothing. A sentence that went past its own is searched again up to one token
-  before it, and what goes on there is ended by the end token. Of the rows that would have taken the place of those
-  that finished in that very step nothing is known.
+- A length limit is a batch's and ends nothing. A sentence that went past its own, or may not end before it, is
+  searched up to one token before it, and what goes on there is ended by the end token. Of the rows that would have
+  taken the place of those that finished in that very step nothing is known.
 
 With a shortlist, a batch may use what any of its sentences may use, and probability is shared out among that alone: a
 translation depends a little on its neighbours.
@@ -43,7 +43,7 @@ UNCHOSEN = -1e9
 SLOPE, LEAST = 0.75, 1e-6
 """p is SLOPE times alpha, near to what the paper's penalty is at 15 tokens. With a p of 0 CTranslate2 has another rule
 for the end of a search, so that LEAST stands for it: it changes no order."""
-SETTINGS = frozenset({"beam", "alpha", "extra_length", "batch_tokens", "max_input"})
+SETTINGS = frozenset({"beam", "alpha", "extra_length", "min_length", "max_length", "batch_tokens", "max_input"})
 """Those of `SearchConfig` that are followed."""
 
 
@@ -114,29 +114,35 @@ class Ctranslate2Engine:
         """The hypotheses of each request, best first."""
         sources = [[self._source_tokens[id] for id in request.source] for request in requests]
         limits = [self._limit(request, search) for request in requests]
-        found = self._decode(sources, self._alike(requests, limits, search), search, between)
-        late = [p for p, limit in enumerate(limits) if any(o.length > limit or not o.ended for o in found[p])]
+        may_end = [place for place, limit in enumerate(limits) if limit > search.min_length + 1]  # before its limit
+        found = self._decode(sources, self._alike(may_end, requests, limits, search), search, between)
+        late = [p for p, limit in enumerate(limits) if p not in found or _is_late(found[p], limit)]
         if late:
             again = self._decode(sources, _before_the_end(late, limits, search), search, between)
             between()
             self._end(sources, again, max(limits))
             for place in late:
                 in_time = {output.ids: output for output in again[place]}
-                in_time |= {o.ids: o for o in found[place] if o.ended and o.length <= limits[place]}
+                in_time |= {o.ids: o for o in found.get(place, ()) if o.ended and o.length <= limits[place]}
                 found[place] = list(in_time.values())
         return [_ranked(found[place], search) for place in range(len(requests))]
 
     def _limit(self, request: Request, search: SearchConfig) -> int:
         """How many tokens an output may have, the end token included, as in `decode/limits.py`."""
         limit = len(request.source) + 1 + search.extra_length
+        if search.max_length is not None:
+            limit = min(limit, search.max_length + 1)
         return min(limit, self._rows) if self._learned else limit
 
-    def _alike(self, requests: Sequence[Request], limits: list[int], search: SearchConfig) -> Iterator[Batch]:
+    def _alike(
+        self, places: list[int], requests: Sequence[Request], limits: list[int], search: SearchConfig
+    ) -> Iterator[Batch]:
         """Batches of like length, small enough that every worker has one, with the largest limit of each."""
-        rows = min(ROWS, -(-len(requests) // self.workers))
-        lengths = [len(request.source) for request in requests]
-        for places in batches(lengths, search.batch_tokens, rows):
-            yield Batch(places, max(limits[place] for place in places))
+        rows = min(ROWS, -(-len(places) // self.workers))
+        lengths = [len(requests[place].source) for place in places]
+        for chosen in batches(lengths, search.batch_tokens, rows):
+            own = [places[i] for i in chosen]
+            yield Batch(own, max(limits[place] for place in own))
 
     def _decode(
         self, sources: list[list[str]], work: Iterable[Batch], search: SearchConfig, between: Callable[[], None]
@@ -174,7 +180,7 @@ class Ctranslate2Engine:
             length_penalty=_exponent(search),
             suppress_sequences=[[self._target_tokens[id]] for id in (PAD, BOS)],
             max_input_length=0,
-            min_decoding_length=0,
+            min_decoding_length=min(search.min_length, batch.max_length),
             max_decoding_length=batch.max_length,
             return_end_token=True,
             return_scores=True,
@@ -228,6 +234,10 @@ def _before_the_end(late: list[int], limits: list[int], search: SearchConfig) ->
         same = [place for place in late if limits[place] == limit]
         for chosen in batches([limit] * len(same), search.batch_tokens, ROWS):
             yield Batch([same[i] for i in chosen], limit - 1)
+
+
+def _is_late(outputs: list[Output], limit: int) -> bool:
+    return any(output.length > limit or not output.ended for output in outputs)
 
 
 def _exponent(search: SearchConfig) -> float:
