@@ -11,6 +11,7 @@ from benchmarks.contenders import OURS_RESIDUAL
 from benchmarks.markdown import spread, table, wrapped
 from benchmarks.pictures import PICTURES
 from benchmarks.results import Cold, Contest, Growth, Race, Ranks, Results, Serving, Shares, Speed, Startup
+from benchmarks.targets import target_table, training_targets
 from benchmarks.translation import LENGTH
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -156,7 +157,12 @@ def training(results: Results) -> str:
         residual=OURS_RESIDUAL,
         shapes="; ".join(described),
     )
-    tables = [race_table(main, results.peers), race_table(others, {}) if others else ""]
+    aimed = training_targets(results)
+    tables = [
+        race_table(main, results.peers),
+        target_table(aimed) if aimed else "",
+        race_table(others, {}) if others else "",
+    ]
     return "\n".join([wrapped(text), *filter(None, tables)])
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from benchmarks.cold import OURS as OUR_COMMAND
 from benchmarks.markdown import spread, table, wrapped
 from benchmarks.results import Cold, Contest, Rate, Results, Start
+from benchmarks.targets import Target, limit, target, target_table
 from benchmarks.translation import LENGTH
 from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_SHORTLIST, OURS_TORCH
 from benchmarks.weights import EPOCHS, VOCABULARIES
@@ -60,22 +60,6 @@ once, before.
 """
 
 
-@dataclass(frozen=True)
-class Target:
-    """What was aimed at, and what it is, one number a round."""
-
-    what: str
-    aim: str
-    values: Sequence[float]
-    form: str
-    met: bool
-
-    def row(self) -> list[str]:
-        """Of the table of targets."""
-        middle = self.form.format(statistics.median(self.values))
-        return [self.what, self.aim, middle, spread(self.values, self.form), "yes" if self.met else "no"]
-
-
 def translation(results: Results) -> str:
     """A table a contest, then what was aimed at."""
     contests = results.translation
@@ -104,8 +88,7 @@ def translation(results: Results) -> str:
     if results.translation_peers:
         parts += [wrapped(PEERS.format(length=LENGTH)), peer_table(results.translation_peers)]
     if found := targets(results):
-        heading = ["target", "aim", "measured", "range", "met"]
-        parts.append(table(heading, [each.row() for each in found], numbers=(1, 2)))
+        parts.append(target_table(found))
     return "\n".join(parts)
 
 
@@ -227,14 +210,3 @@ def contest_ratios(results: Results, name: str, mine: str, other: str) -> list[f
     contest = results.translation.get(name)
     rates = [] if contest is None else [rate for rate in contest.speeds if rate.name == mine]
     return contest.ratios(rates[0], other) if contest is not None and rates else []
-
-
-def target(what: str, least: float, values: Sequence[float]) -> Target:
-    """At least so many times as fast."""
-    return Target(what, f">= {least}x", values, "{:.2f}x", bool(values) and statistics.median(values) >= least)
-
-
-def limit(what: str, unit: str, most: float, values: Sequence[float]) -> Target:
-    """At most so much."""
-    form = "{:.2f} " + unit if most < 10 else "{:.0f} " + unit
-    return Target(what, f"<= {most} {unit}", values, form, bool(values) and statistics.median(values) <= most)

@@ -37,7 +37,7 @@ BUNDLE_SETTINGS = [
     "train.steps=700",
     "train.validate_every=200",
     "train.save_every=50",
-    "train.threads=2",  # while one worker of a session trains it, the other waits for it
+    "train.threads=1",
 ]
 
 

@@ -268,6 +268,10 @@ def test_the_page_shows_what_was_measured_and_keeps_what_was_written_by_hand(tmp
     assert text.endswith(kept[1] + kept[2])
     assert "| tiny | 10,000 | transduce | 330 | 200 - 420 | 3.00 | 2.00 - 4.00 | 3% | 500 MB |" in text
     assert "did not install: ERROR: no \\| matching distribution" in text
+    assert f"| tiny: {OURS} to {TORCH_NN} | >= 2.0x | 3.00x | 2.00x - 4.00x | yes |" in text
+    assert f"| tiny: {OURS} to eole | >= 2.5x | 1.95x | 1.90x - 2.00x | no |" in text
+    assert "| tiny: MFU | >= 40 % | 3 % | 2 % - 4 % | no |" in text
+    assert f"| tiny: peak memory to that of the {TORCH_NN} | <= 0.45 x | 0.56 x | 0.56 x | no |" in text
     assert "a processor, 2 cores" in text
     assert "| 10.0 s | 9.0 s - 11.0 s |" in text
     assert "| 2 | 185 | 150 - 220 | 1.75 (1.50 - 2.00) |" in text

@@ -192,6 +192,7 @@ class Repeating:
     """An engine that says one thing over and over, and lacks prefixes."""
 
     name = "repeating"
+    part = None
     max_positions = None
 
     def __init__(self, ids: tuple[int, ...]) -> None:

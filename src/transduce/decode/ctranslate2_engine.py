@@ -73,6 +73,7 @@ class Ctranslate2Engine:
     """A converted model (`decode/conversion.py`), with as many workers as there are cores."""
 
     name = "ctranslate2"
+    part = 1000
 
     def __init__(self, directory: Path, config: Config, *, workers: int | None = None) -> None:
         """`config` is that of the bundle which `directory` was made of."""

@@ -26,6 +26,11 @@ class Engine(Protocol):
         """The most tokens of a sequence that the model has positions for, the end token included; None: any number."""
         ...
 
+    @property
+    def part(self) -> int | None:
+        """Lines to search for at once, while others are prepared in other threads; None: all, in one thread."""
+        ...
+
     def lacks(self, requests: Sequence[Request], search: SearchConfig) -> str | None:
         """What is asked for that this engine cannot do, in a word; None: it can do it all."""
         ...

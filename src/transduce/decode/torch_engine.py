@@ -29,6 +29,7 @@ class TorchEngine:
     """A Transformer on its device, or several with one vocabulary, whose probabilities are averaged."""
 
     name = "pytorch"
+    part = None
 
     def __init__(self, *models: Transformer) -> None:
         self.models = models

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
@@ -13,6 +15,7 @@ from transduce.bundle import Bundle, load_model, open_bundle
 from transduce.config import SearchConfig
 from transduce.decode.engine import Engine, go_on
 from transduce.decode.hypothesis import Hypothesis, Request
+from transduce.decode.overlap import overlapped
 from transduce.decode.plan import Plan, Planner
 from transduce.decode.repetition import TIMES, repeated_run
 from transduce.decode.stream import growing_text
@@ -58,6 +61,7 @@ class Translator:
         self.search = search or SearchConfig()
         self.bundle, self.warn, self.say, self.between = bundle, warn, say, between
         self._reference: TorchEngine | None = None
+        self._one_at_a_time = Lock()
         self._said: set[str] = set()
 
     @classmethod
@@ -144,9 +148,23 @@ class Translator:
         prefixes = [prefix] * len(lines) if isinstance(prefix, str) else list(prefix)
         if len(prefixes) != len(lines):
             raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines: give one for each, or one for all")
-        plans = list(self._planner.plans(lines, prefixes, glossary, first_line=first_line, token_scores=tokens))
-        found = iter(self._search([request for plan in plans for request in plan.requests], search))
-        return [self._translation(plan, [next(found) for _ in plan.requests], n_best) for plan in plans]
+
+        def plan(part: slice) -> list[Plan]:
+            first = first_line + part.start
+            return list(
+                self._planner.plans(lines[part], prefixes[part], glossary, first_line=first, token_scores=tokens)
+            )
+
+        def find(plans: list[Plan], wanted: Callable[[], None]) -> list[list[Hypothesis]]:
+            return self._search([request for plan in plans for request in plan.requests], search, wanted)
+
+        size = self.engine.part or len(lines)
+        if len(lines) <= size:
+            plans = plan(slice(0, size))
+            return self._translations(plans, find(plans, go_on), n_best)
+        parts = (plan(slice(at, at + size)) for at in range(0, len(lines), size))
+        found = overlapped(parts, find)
+        return [each for plans, results in found for each in self._translations(plans, results, n_best)]
 
     def stream(
         self,
@@ -228,8 +246,15 @@ class Translator:
         start = self.target_codec.encode(prefix.rstrip()) if isinstance(prefix, str) else prefix
         return Request(source, prefix=tuple(start))
 
-    def _search(self, requests: Sequence[Request], search: SearchConfig) -> list[list[Hypothesis]]:
-        """By the engine; what it lacks, by the reference."""
+    def _search(
+        self, requests: Sequence[Request], search: SearchConfig, wanted: Callable[[], None] = go_on
+    ) -> list[list[Hypothesis]]:
+        """By the engine; what it lacks, by the reference, for one thread at a time. `wanted` is called as between."""
+
+        def between() -> None:
+            wanted()
+            self.between()
+
         places: dict[str | None, list[int]] = {None: list(range(len(requests)))}
         if self.engine.lacks(requests, search) is not None:
             places = {}
@@ -240,11 +265,17 @@ class Translator:
             if lacking is not None and lacking not in self._said:
                 self._said.add(lacking)
                 self.say(f"{lacking}: PyTorch does it, {self.engine.name} does not")
-            engine = self.engine if lacking is None else self.reference
-            results = engine.search([requests[place] for place in own], search, between=self.between)
+            with nullcontext() if lacking is None else self._one_at_a_time:
+                engine = self.engine if lacking is None else self.reference
+                results = engine.search([requests[place] for place in own], search, between=between)
             for place, hypotheses in zip(own, results, strict=True):
                 found[place] = hypotheses
         return found
+
+    def _translations(self, plans: list[Plan], found: list[list[Hypothesis]], n_best: int) -> list[Translation]:
+        """One for each plan, from the hypotheses of all their requests."""
+        coming = iter(found)
+        return [self._translation(plan, [next(coming) for _ in plan.requests], n_best) for plan in plans]
 
     def _translation(self, plan: Plan, found: list[list[Hypothesis]], n_best: int) -> Translation:
         if plan.error is not None or not plan.requests:
