@@ -18,7 +18,7 @@ from pydantic import (
 Layers = Annotated[int, Field(gt=0, le=1024)]
 Width = Annotated[int, Field(gt=0, le=65536)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-Step = Literal["nfc", "nfkc", "lower", "squeeze"]
+Step = Literal["nfc", "nfkc", "lower", "squeeze", "spell"]
 
 
 class Section(BaseModel):
@@ -97,8 +97,9 @@ class ModelConfig(Section):
 class TextConfig(Section):
     """How strings become token ids."""
 
-    source_codec: Literal["subwords", "symbols"] = "subwords"
-    """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training."""
+    source_codec: Literal["subwords", "symbols", "letters"] = "subwords"
+    """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training;
+    letters: each letter of a word is a symbol, whatever its case."""
     target_codec: Literal["subwords", "symbols"] = "subwords"
     """As source_codec, for the target side."""
     joint: bool = True
