@@ -37,8 +37,15 @@ class Prepared:
     target_lang: str | None
 
 
-def prepare(config: Config, run: Path, note: Callable[[str], None], progress: Progress | None = None) -> Prepared:
-    """Look at the pairs, learn codecs and encode; `recall` then needs no text files.
+def prepare(
+    config: Config,
+    run: Path,
+    note: Callable[[str], None],
+    progress: Progress | None = None,
+    *,
+    given: tuple[Codec, Codec] | None = None,
+) -> Prepared:
+    """Look at the pairs, learn codecs, unless they are `given`, and encode; `recall` then needs no text files.
 
     Each of the three stages leaves its result whole, named by what it came from, or not at all: after a kill the next
     start does again only what was not done. Without `progress`, what takes long is told in notes.
@@ -60,7 +67,9 @@ def prepare(config: Config, run: Path, note: Callable[[str], None], progress: Pr
         note(line)
     facts = [whole, survey.share, *limits]
     codecs = directory / f"codec-{_key(facts, config.text.model_dump(mode='json'), config.train.seed)}"
-    if not codecs.is_dir():
+    if given is not None:
+        codecs = _keep(given, directory, note)
+    elif not codecs.is_dir():
         _learn(config, corpus, survey.share, codecs, note, stage(progress, "learning the vocabulary"))
     source, target = load_codecs(codecs)
     train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
@@ -169,6 +178,15 @@ def _learn(config: Config, corpus: Corpus, share: float, codecs: Path, note: Cal
         dropped = f"; {left_out:,} lines were empty or too long to learn from" if left_out else ""
         note(f"vocabulary: {each.codec.size:,}, learned from {each.used:,} of {each.lines:,} lines{dropped}")
     write_directory(codecs, lambda directory: save_codecs(directory, learned[0].codec, learned[-1].codec))
+
+
+def _keep(given: tuple[Codec, Codec], directory: Path, note: Callable[[str], None]) -> Path:
+    """Codecs that were learned elsewhere, in a place of their own."""
+    path = directory / f"codec-{_key([codec.fingerprint() for codec in given])}"
+    if not path.is_dir():
+        write_directory(path, lambda directory: save_codecs(directory, *given))
+    note(f"vocabulary: {' and '.join(f'{size:,}' for size in sorted({codec.size for codec in given}))}, as given")
+    return path
 
 
 def _encode(
