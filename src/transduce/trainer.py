@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from transduce.bundle import load_weights, open_bundle, read_weights, unique_weights, write_bundle
+from transduce.bundle import load_weights, open_bundle, unique_weights, write_bundle
 from transduce.card import model_card
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
@@ -26,9 +26,10 @@ from transduce.model import Transformer
 from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
-from transduce.train.average import average
+from transduce.train.average import average, describe_averaged
 from transduce.train.calibration import Budget, calibrate, resolve
 from transduce.train.device import choose_device, where
+from transduce.train.ema import MovingAverage
 from transduce.train.largest import try_largest
 from transduce.train.lock import LOCK, locked
 from transduce.train.loop import Loop, make_optimizer
@@ -37,7 +38,15 @@ from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.sharding import ShardedWorkers, gather, shard
-from transduce.train.state import State, checkpoints, load_checkpoint, set_damaged_aside, to_average
+from transduce.train.state import (
+    State,
+    checkpoints,
+    kept_weights,
+    load_checkpoint,
+    set_damaged_aside,
+    step_of,
+    to_average,
+)
 from transduce.train.workers import Workers
 from transduce.train.world import ALONE, World
 from transduce.validation import validate
@@ -160,7 +169,8 @@ class Trainer:
         batching = make_batching(self.config.train, prepared)
         optimizer = make_optimizer(model, self.config.train)
         newest = self._newest(directory)
-        state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer)
+        moving = MovingAverage.of(model, optimizer, self.config.train)
+        state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer, moving)
         if self.world.first:
             self._take_up(state, workers, batching)
             cut_back(self.out / "log.jsonl", state, validation_due=state.validation_due(self.config.train))
@@ -188,6 +198,7 @@ class Trainer:
             validate=lambda step: validate(plain or model, prepared, self.config.search, step, loop.signals.check),
             listener=self.listener,
             gather=lambda: gather(model, plain),
+            average=moving,
         )
         if loop.finished:
             self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
@@ -240,12 +251,12 @@ class Trainer:
 
     def finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         """Average the checkpoints, validate what comes of it and write the bundle; returns its path."""
-        paths = to_average(self.out / "checkpoints", self.config.train)
-        load_weights(model, average(read_weights(path / "model.safetensors") for path in paths), where=self.out)
+        train = self.config.train
+        paths = to_average(self.out / "checkpoints", train)
+        load_weights(model, average(kept_weights(path, train) for path in paths), where=self.out)
         final = validate(model, prepared, self.config.search, state.step)
-        self.listener.note(
-            f"averaged {len(paths)} checkpoints: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}"
-        )
+        kept = describe_averaged(train, [step_of(path) for path in paths])
+        self.listener.note(f"{kept}: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}")
         path = self.out / "model"
         write_bundle(
             path,
