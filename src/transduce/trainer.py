@@ -38,6 +38,7 @@ from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.sharding import ShardedWorkers, gather, shard
+from transduce.train.start import START, doubts, find_start, keep_start, kept_codecs, keys_of, load_start
 from transduce.train.state import (
     State,
     checkpoints,
@@ -76,9 +77,12 @@ class Trainer:
         preset: str | None = None,
         config: Path | None = None,
         settings: Sequence[str] = (),
+        start: str | Path | None = None,
+        vocabulary_of: str | Path | None = None,
         listener: Listener | None = None,
         world: World = ALONE,
     ) -> None:
+        """`start` is train.start, a model to go on from; of `vocabulary_of`, a model too, only the codecs are used."""
         self.out, self.world = Path(out), world
         self.listener = listener or Listener()
         self._resumes = False
@@ -88,9 +92,14 @@ class Trainer:
             return
         sides = (("source", source), ("target", target))
         files = [f"data.{side}={json.dumps(_names(given))}" for side, given in sides if given]
+        files += [] if start is None else [f"train.start={json.dumps(str(start))}"]
         refuse_other_run(self.out)
         self._given = frozenset(setting.partition("=")[0].strip() for setting in settings)
         self.config = self._configure(preset, config, [*files, *settings])
+        self._begins = find_start(self.config.train.start, vocabulary_of)
+        if self._begins is not None:
+            given = self._given | keys_of(config)
+            self.config = self._begins.settle(self.config, given=given, warn=self.listener.warn)
         choose_device(self.config.train)
 
     @classmethod
@@ -143,9 +152,12 @@ class Trainer:
         """Prepare the run's data; if that fails, leave no half-made run behind."""
         refuse_other_run(self.out)
         try:
+            keep_start(self.out, self._begins)
             self._write_config()
             self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
-            prepared = prepare(self.config, self.out, self.listener.note)
+            if self._begins is not None:
+                self.listener.note(str(self._begins))
+            prepared = self._prepare()
         except (OSError, UserError):
             shutil.rmtree(self.out, ignore_errors=True)
             if existed:
@@ -159,7 +171,15 @@ class Trainer:
         self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
         if (self.out / RECORD).is_file():
             return recall(self.out)
-        return prepare(self.config, self.out, self.listener.note)
+        return self._prepare()
+
+    def _prepare(self) -> Prepared:
+        """The data, with the vocabulary that the run began with, if any; what it hardly covers is warned of."""
+        given = kept_codecs(self.out)
+        prepared = prepare(self.config, self.out, self.listener.note, given=given)
+        for doubt in doubts(prepared) if given is not None else ():
+            self.listener.warn(doubt)
+        return prepared
 
     def _train(self, prepared: Prepared) -> Path:
         workers = self._workers(prepared)
@@ -208,7 +228,10 @@ class Trainer:
 
     def new_model(self, prepared: Prepared) -> Transformer:
         """The model to train; who studies another one overrides this, and `finish` if no bundle can hold it."""
-        return new_model(self.config, prepared)
+        model, start = new_model(self.config, prepared), self.config.train.start
+        if start is not None:
+            load_start(model, self.out, start)
+        return model
 
     def _workers(self, prepared: Prepared) -> Workers:
         """A new model on its device, and those who train it."""
@@ -327,7 +350,9 @@ class Trainer:
 
 def refuse_other_run(out: Path) -> None:
     """A run starts in a new or empty directory."""
-    if out.is_dir() and all(path.name == LOCK for path in out.iterdir()):
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    killed = LOCK in names and all(name.lstrip(".").partition(".")[0] in (LOCK, START) for name in names)
+    if out.is_dir() and (not names or killed):  # killed: before it had written more
         return
     if (out / "config.toml").is_file():
         raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
