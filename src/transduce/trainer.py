@@ -27,7 +27,8 @@ from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
 from transduce.train.average import average, describe_averaged
-from transduce.train.calibration import Budget, calibrate, resolve
+from transduce.train.calibration import Budget, calibrate, expected, resolve
+from transduce.train.choice import Size, budget_in_words, choose_preset, settings_of
 from transduce.train.device import choose_device, where
 from transduce.train.ema import MovingAverage
 from transduce.train.largest import try_largest
@@ -51,14 +52,6 @@ from transduce.train.state import (
 from transduce.train.workers import Workers
 from transduce.train.world import ALONE, World
 from transduce.validation import validate
-
-
-def choose_preset(pairs: int) -> tuple[str, str]:
-    """The preset for a corpus of this size, and why."""
-    for limit, name in ((200_000, "tiny"), (2_000_000, "small")):
-        if pairs < limit:
-            return name, f"{pairs:,} pairs are fewer than {limit:,}"
-    return "base", f"{pairs:,} pairs are at least 2,000,000"
 
 
 class Trainer:
@@ -305,7 +298,7 @@ class Trainer:
         return path
 
     def _configure(self, preset: str | None, path: Path | None, settings: list[str]) -> Config:
-        """The configuration, its preset chosen by the corpus when none is named; the doctor looks at it first."""
+        """The configuration, its preset chosen when none is named; the doctor looks at the corpus first."""
         config = load_config(preset=preset, path=path, settings=settings)
         corpus, valid = training_corpus(config.data), validation_corpus(config.data)
         self.listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
@@ -313,11 +306,25 @@ class Trainer:
         report = examine(corpus, valid=valid, data=config.data, tick=tick)
         for problem in report.problems:
             self.listener.warn(problem)
-        if preset or (path and "preset" in read_toml(path)):
+        given = read_toml(path) if path else {}
+        if preset or "preset" in given:
             return config
-        name, reason = choose_preset(report.corpora[0].usable)
+        pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
+
+        def configured(name: str) -> Config:
+            beside = settings_of(name, pairs, given)
+            return load_config(preset=name, path=path, settings=[*beside, *settings])
+
+        def updates(name: str) -> int | None:
+            if config.train.start:  # which has its own shape
+                return None
+            if config.train.minutes is not None:
+                self.listener.note(f"trying out preset {name}")
+            return expected(configured(name), size, self.world).updates
+
+        name, reason = choose_preset(pairs, updates, budget_in_words(config.train))
         self.listener.note(f"preset {name}: {reason}")
-        return load_config(preset=name, path=path, settings=settings)
+        return configured(name)
 
     def _announce(self, model: Transformer, prepared: Prepared, budget: Budget, workers: Workers) -> None:
         """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""

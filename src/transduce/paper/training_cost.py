@@ -13,11 +13,10 @@ from transduce.errors import UserError
 from transduce.model.flops import training_flops
 from transduce.model.transformer import shape_only
 from transduce.settings import load_config
+from transduce.train.calibration import vocabularies
 
 LENGTH = 30
 """Tokens of a sentence, as WMT14's have on either side; only attention's own products, about 1 %, depend on it."""
-SYMBOLS = 100
-"""Entries taken for a vocabulary of symbols (letters, phonemes, brackets), which only its data knows."""
 HOUR = 3600.0
 SUSTAINED = {"K80": 2.8e12, "K40": 3.7e12, "M40": 6.0e12, "P100": 9.5e12}
 """Single-precision FLOP/s that the paper takes a GPU to sustain (footnote of section 6.1)."""
@@ -146,13 +145,6 @@ def find_gpu(name: str) -> str:
         if known.casefold() == plain:
             return known
     raise UserError(f"--gpu {name}: not known: there are {', '.join(GPUS)}")
-
-
-def vocabularies(config: Config) -> tuple[int, int]:
-    """How many entries the source's and the target's have, as far as the configuration knows."""
-    kinds = (config.text.source_codec, config.text.target_codec)
-    source, target = (config.text.vocabulary if kind == "subwords" else SYMBOLS for kind in kinds)
-    return source, target
 
 
 def flops_per_update(config: Config, length: int = LENGTH) -> float:
