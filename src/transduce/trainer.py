@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.pace import Notes, stage
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
+from transduce.data.resampling import EPOCHS, Resampling
 from transduce.decode.conversion import convert_early
 from transduce.errors import RunError, UserError
 from transduce.files import write_file
@@ -179,21 +181,23 @@ class Trainer:
         model, directory = workers.model, self.out / "checkpoints"
         sharded = isinstance(workers, ShardedWorkers)
         plain = self.new_model(prepared).to(workers.device) if sharded and self.world.first else None
-        batching = make_batching(self.config.train, prepared)
         optimizer = make_optimizer(model, self.config.train)
         newest = self._newest(directory)
         moving = MovingAverage.of(model, optimizer, self.config.train)
         state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer, moving)
+        resampling = self._resampling(prepared)
+        seen = prepared if resampling is None else replace(prepared, train=resampling.store(state.epoch))
+        batching = make_batching(self.config.train, seen)
         if self.world.first:
             self._take_up(state, workers, batching)
             cut_back(self.out / "log.jsonl", state, validation_due=state.validation_due(self.config.train))
-        try_largest(workers, prepared.train, batching, self.config)
+        try_largest(workers, seen.train, batching, self.config)
         if newest is not None:
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
             if directory.is_dir():  # a first start was killed before it saved: what the budget decides is decided
                 self._given = frozenset(known_keys())
-            self._announce(model, prepared, calibrate(workers, prepared.train, batching), workers)
+            self._announce(model, prepared, calibrate(workers, seen.train, batching), workers)
         if self.world.first:
             directory.mkdir(exist_ok=True)
         self.world.tell("settled")
@@ -212,10 +216,15 @@ class Trainer:
             listener=self.listener,
             gather=lambda: gather(model, plain),
             average=moving,
+            resampling=resampling,
         )
         if loop.finished:
             self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
-        with told(self.listener, self.out, self.config), closing(workers):
+        with (
+            told(self.listener, self.out, self.config),
+            closing(workers),
+            closing(resampling) if resampling else nullcontext(),
+        ):
             state = loop.run()
             return self.finish(plain or model, prepared, state) if self.world.first else self.out / "model"
 
@@ -225,6 +234,14 @@ class Trainer:
         if start is not None:
             load_start(model, self.out, start)
         return model
+
+    def _resampling(self, prepared: Prepared) -> Resampling | None:
+        """The subwords of each epoch, where merges are left out; each process makes them for itself."""
+        if not self.config.train.bpe_dropout:
+            return None
+        self.listener.note("cutting the training text into subwords anew, for this epoch and each that follows")
+        codecs = prepared.source_codec, prepared.target_codec
+        return Resampling(self.config, prepared.train, codecs, self.out / EPOCHS / str(self.world.rank))
 
     def _workers(self, prepared: Prepared) -> Workers:
         """A new model on its device, and those who train it."""

@@ -14,6 +14,7 @@ from typing import Any
 from transduce.config import Config, DataConfig
 from transduce.data.corpus import Corpus, Pair, fingerprint, languages, training_corpus, validation_corpus
 from transduce.data.pace import Notes, Progress, Tick, stage
+from transduce.data.resampling import as_subwords
 from transduce.data.selection import held_out, held_out_share, survey, usable_pairs
 from transduce.data.store import Store, open_store, write_store
 from transduce.errors import CorpusError, RunError
@@ -72,6 +73,8 @@ def prepare(
     elif not codecs.is_dir():
         _learn(config, corpus, survey.share, codecs, note, stage(progress, "learning the vocabulary"))
     source, target = load_codecs(codecs)
+    if config.train.bpe_dropout:
+        as_subwords((source, target), config.train.bpe_dropout)
     train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
     pairs = _training_pairs(config, corpus, survey.share, stage(progress, "encoding"))
     _encode(train, pairs, source, target, config.data.max_length, note)

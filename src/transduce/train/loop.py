@@ -16,6 +16,7 @@ from torch.optim import Adam
 
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
+from transduce.data.resampling import Resampling
 from transduce.data.store import Store
 from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
@@ -78,11 +79,13 @@ class Loop:
         listener: Listener,
         gather: Callable[[], None] = go_on,
         average: MovingAverage | None = None,
+        resampling: Resampling | None = None,
     ) -> None:
         self.model, self.optimizer, self.config = model, optimizer, config
         self.store, self.batching, self.workers, self.world = store, batching, workers, workers.world
         self.state, self.checkpoints, self.listener = state, checkpoints, listener
         self.validate, self.gather, self.average = validate, gather, average
+        self.resampling = resampling
         self.guard = Guard(model, optimizer, config.train)
         self.guard.restore(state.loss_scale)
         self.signals = Signals(listener)
@@ -157,9 +160,10 @@ class Loop:
             epoch=self.state.epoch,
             update=self.state.update,
             world=self.world,
+            resampling=self.resampling,
         )
         try:
-            with closing(ahead(coming)) as feed:
+            with closing(coming), closing(ahead(coming)) as feed:
                 while self.goes_on():
                     update = next(feed)
                     self.update(update)
