@@ -69,6 +69,7 @@ def test_of_moving_averages_one_is_kept(tmp_path: Path, letters: Letters, averag
 
 def test_the_bundle_is_the_mean_of_the_best_and_the_log_names_them(small_run: Path, tmp_path: Path) -> None:
     run = copy_of(small_run, tmp_path / "run", steps=7, save_every=5, validate_every=2, average="best", average_count=2)
+    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
     heard = Recorder()
     Trainer.resume(run, listener=heard).run()
     scores = {step: perplexity for step, perplexity, _ in read_state(checkpoints(run / "checkpoints")[-1]).validations}

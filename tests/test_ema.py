@@ -179,7 +179,9 @@ def unbroken(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def copied(small_run: Path, directory: Path) -> Path:
-    return copy_of(small_run, directory, steps=8, save_every=3, validate_every=4, ema=DECAY, r_drop=2.0)
+    run = copy_of(small_run, directory, steps=8, save_every=3, validate_every=4, ema=DECAY, r_drop=2.0)
+    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    return run
 
 
 def test_the_bundle_is_the_last_average_and_the_log_says_so(unbroken: tuple[Path, list[str]]) -> None:

@@ -1,4 +1,7 @@
-"""A deep encoder with a shallow decoder: every command takes such a model as any other."""
+"""A deep encoder with a shallow decoder: every command takes such a model as any other.
+
+Of the exports, test_onnx.py, test_marian.py and test_ctranslate2.py have such models of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,7 @@ import pytest
 
 from command import transduce
 from random_bundle import random_bundle
-from test_onnx import largest_difference, write_random
-from transduce.bundle import open_bundle
-from transduce.config import Config
-from transduce.interop.onnx import export_onnx
 from transduce.settings import load_config
-from transduce.text import Symbols
 
 DEEP, SHALLOW = 4, 1
 SENTENCE = "a b c d e"
@@ -64,17 +62,6 @@ def test_it_translates_scores_and_goes_out_to_ctranslate2(model: Path, tmp_path:
     assert (scored.code, len(scored.lines)) == (0, 2), scored.err
     ran = transduce("export", model, "--to", "ctranslate2", "-o", tmp_path / "out")
     assert ran.code == 0, ran.err
-
-
-def test_the_onnx_graphs_score_as_the_model_does(tmp_path: Path) -> None:
-    shape = {"encoder_layers": 3, "decoder_layers": SHALLOW, "d_model": 16, "d_ff": 24, "num_heads": 2}
-    text = {"source_codec": "symbols", "target_codec": "symbols"}
-    config = Config.model_validate({"model": shape, "text": text, "search": {"max_input": 80, "extra_length": 5}})
-    codec = Symbols(list("abcdefg"))
-    bundle = write_random(tmp_path / "bundle", config, codec, codec)
-    (tmp_path / "onnx").mkdir()
-    export_onnx(open_bundle(tmp_path / "bundle"), tmp_path / "onnx")
-    assert largest_difference(tmp_path / "onnx", bundle, [4, 9, 2]) < 1e-4
 
 
 def test_the_students_decoder_is_shallow_and_its_layers_are_no_fewer() -> None:
