@@ -68,9 +68,9 @@ def place(tmp_path: Path, phrasebook: Path) -> Path:
     return tmp_path
 
 
-def distil(teachers: Path | list[Path], place: Path, *more: str | Path, out: str = "student") -> Ran:
+def distil(teachers: Path | list[Path], place: Path, *more: str | Path) -> Ran:
     named = teachers if isinstance(teachers, list) else [teachers]
-    return transduce("distill", *named, "--source", place / "a.en", "--out", place / out, *STUDENT, *more)
+    return transduce("distill", *named, "--source", place / "a.en", "--out", place / "student", *STUDENT, *more)
 
 
 def lines_of(path: Path) -> list[str]:
@@ -113,25 +113,29 @@ def test_a_line_that_cannot_be_used_is_empty_and_no_pair(small_run: Path, place:
 
 
 def test_broken_off_anywhere_it_goes_on_to_the_same_end(small_run: Path, place: Path, teacher: Teacher) -> None:
-    assert distil(small_run, place, *LEARNED, out="unbroken").code == 0
-    assert teacher.windows == list(range(1, 61, WINDOW))
-    teacher.break_at, teacher.windows = 1 + 3 * WINDOW, []
+    student, windows = place / "student", list(range(1, 61, WINDOW))
+    teacher.break_at = windows[3]
     assert distil(small_run, place, *LEARNED).code == 130
-    assert not (place / "student").exists()
-    teacher.break_at = None
-    ran = transduce("distill", "--resume", place / "student")
-    assert ran.code == 0, ran.err
+    teacher.break_at = windows[5]
+    ran = transduce("distill", "--resume", student)
+    assert (ran.code, student.exists()) == (130, False)
     assert "going on after 24 of 60 lines" in ran.err
-    assert teacher.windows == list(range(1, 61, WINDOW)), "each once"
-    assert (place / "student.teacher.de").read_bytes() == (place / "unbroken.teacher.de").read_bytes()
-    assert digest(place / "student") == digest(place / "unbroken")
-    # between the two stages, and after both
-    shutil.rmtree(place / "student")
-    teacher.windows = []
-    for _ in range(2):
-        ran = transduce("distill", "--resume", place / "student")
-        assert (ran.code, teacher.windows) == (0, []), ran.err
-        assert digest(place / "student") == digest(place / "unbroken")
+    # other training options are taken as long as training has not begun: this vocabulary cannot be learned
+    teacher.break_at = None
+    ran = distil(small_run, place, "--vocabulary", "5000")
+    assert (ran.code, student.exists()) == (2, False)
+    assert "hold only" in ran.err
+    assert teacher.windows == windows, "each once"
+    assert lines_of(place / "student.teacher.de") == [line.upper() for line in lines_of(place / "a.en")]
+    assert distil(small_run, place, *LEARNED).code == 0
+    told = refused(place, "--quiet", "distill", small_run, "--source", place / "a.en", "--out", student)
+    assert "holds another run" in told
+    first = digest(student)
+    shutil.rmtree(student)
+    for _ in range(2):  # between the two stages, and after both
+        assert transduce("distill", "--resume", student).code == 0
+        assert digest(student) == first
+    assert teacher.windows == windows
 
 
 def test_other_text_or_another_teacher_is_not_mixed_with_what_is_done(
@@ -157,18 +161,10 @@ def test_other_text_or_another_teacher_is_not_mixed_with_what_is_done(
 
 
 @pytest.mark.usefixtures("teacher")
-def test_training_options_may_change_as_long_as_training_has_not_begun(small_run: Path, place: Path) -> None:
-    ran = distil(small_run, place, "--vocabulary", "5000")
-    assert (ran.code, (place / "student").exists()) == (2, False)
-    assert "hold only" in ran.err
-    assert distil(small_run, place, *LEARNED).code == 0
-    told = refused(place, "--quiet", "distill", small_run, "--source", place / "a.en", "--out", place / "student")
-    assert "holds another run" in told
-
-
-@pytest.mark.usefixtures("teacher")
-def test_the_teachers_vocabulary_can_be_kept_and_the_real_pairs_be_learned_too(small_run: Path, place: Path) -> None:
-    ran = distil(small_run, place, "--keep-vocabulary", "--also", place / "a.de")
+def test_the_vocabulary_of_several_teachers_is_kept_and_the_real_pairs_are_learned_too(
+    small_run: Path, place: Path
+) -> None:
+    ran = distil([small_run, small_run], place, "--keep-vocabulary", "--also", place / "a.de")
     assert ran.code == 0, ran.err
     assert "the student keeps the teacher's vocabulary" in ran.err
     before, after = open_bundle(small_run), open_bundle(place / "student")
@@ -179,17 +175,15 @@ def test_the_teachers_vocabulary_can_be_kept_and_the_real_pairs_be_learned_too(s
     targets = [prepared.target_codec.decode(prepared.train.target[number]) for number in range(pairs)]
     real = set(lines_of(place / "a.de"))
     assert pairs // 2 == sum(target in real for target in targets) == sum(target.isupper() for target in targets)
+    (work,) = json.loads(order_of(place / "student").read_text(encoding="utf-8"))["works"]
+    assert work["settings"]["engine"] == "pytorch", "an ensemble's"
+    assert work["settings"]["others"] == work["model"]
 
 
-@pytest.mark.usefixtures("teacher")
-def test_several_teachers_are_an_ensemble_with_one_vocabulary(small_run: Path, bundle: Path, place: Path) -> None:
+def test_teachers_with_two_vocabularies_are_refused(small_run: Path, bundle: Path, place: Path) -> None:
     given = ("--source", place / "a.en", "--out", place / "student", *STUDENT, *LEARNED)
     told = refused(place, "--quiet", "distill", small_run, bundle, *given)
     assert "its source vocabulary is not that of" in told
-    assert distil([small_run, small_run], place, *LEARNED).code == 0
-    order = json.loads(order_of(place / "student").read_text(encoding="utf-8"))
-    assert order["works"][0]["settings"]["engine"] == "pytorch"
-    assert order["works"][0]["settings"]["others"] == order["works"][0]["model"]
 
 
 def test_mistakes_are_told_before_the_work(small_run: Path, place: Path) -> None:

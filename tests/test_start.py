@@ -28,13 +28,14 @@ from trials import Recorder, StopAfter, content
 RECIPE = [
     "train.batch_tokens=300",
     "train.micro_batch_tokens=150",
-    "train.warmup_steps=4",
+    "train.warmup_steps=2",
     "train.learning_rate=0.1",
     "train.threads=1",
     "train.save_every=1",
-    "train.validate_every=5",
+    "train.validate_every=2",
+    "search.extra_length=2",
 ]
-"""With 20 updates, nothing of it is fitted to the budget."""
+"""With 8 updates, nothing of it is fitted to the budget."""
 
 
 class Seen(Trainer):
@@ -89,15 +90,14 @@ def test_a_run_goes_on_to_the_same_end_when_the_model_is_gone(
 ) -> None:
     start = Path(shutil.copytree(small_run / "model", tmp_path / "base"))
     unbroken = tmp_path / "unbroken"
-    started(unbroken, small_corpus, start, "train.steps=20").run()
-    listener = StopAfter({5}, signal.SIGINT)
+    started(unbroken, small_corpus, start, "train.steps=8").run()
+    listener = StopAfter({3}, signal.SIGINT)
     with pytest.raises(Interrupted):
-        started(tmp_path / "stopped", small_corpus, start, "train.steps=20", listener=listener).run()
-    for name, done in (("unsaved", ("checkpoints", "model")), ("unprepared", ("checkpoints", "model", "data"))):
-        shutil.copytree(unbroken, tmp_path / name, ignore=shutil.ignore_patterns(*done, "*.jsonl", "*.html"))
-    (tmp_path / "unprepared" / "data.json").unlink()
+        started(tmp_path / "stopped", small_corpus, start, "train.steps=8", listener=listener).run()
+    unprepared = ("checkpoints", "model", "data", "data.json", "*.jsonl", "*.html")
+    shutil.copytree(unbroken, tmp_path / "killed", ignore=shutil.ignore_patterns(*unprepared))
     shutil.rmtree(start)
-    for name in ("stopped", "unsaved", "unprepared"):
+    for name in ("stopped", "killed"):
         Trainer.resume(tmp_path / name).run()
         assert digest(tmp_path / name) == digest(unbroken), name
 
