@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from transduce.cli.display import Display
 from transduce.cli.plan import plan
 from transduce.config import Config
-from transduce.errors import ConfigError, UserError
+from transduce.errors import ConfigError, CorpusError, UserError
 from transduce.model import Noise, Transformer
 from transduce.paper import here
 from transduce.paper import training_cost as costs
@@ -217,16 +217,21 @@ def test_a_corpus_says_how_many_epochs_and_which_preset(tried: list[Config], sma
     assert updates >= epochs
 
 
+def test_a_corpus_without_a_usable_pair_is_no_plan(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n", encoding="utf-8")
+    result = run("--source", str(tmp_path / "a"), "--target", str(tmp_path / "a"), "--no-measure")
+    assert isinstance(result.exception, CorpusError)
+    assert "no usable pair: `transduce doctor` says why" in str(result.exception)
+
+
 def test_what_memory_does_not_hold_is_not_tried(tried: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = here.memory_here(load_config(preset="small"), torch.device("cpu"))
+    planned = {name: load_config(preset=name) for name in ("small", "base")}
+    limit = here.memory_here(planned["small"], torch.device("cpu"))
     monkeypatch.setattr(here, "free_memory", lambda device: limit)
-    result = run()
-    assert result.exit_code == 0, result.output
-    lines = {line.split()[0]: line for line in result.stdout.split("\n\n")[1].split("\n")[1 : len(presets()) + 1]}
-    assert "does not fit" in lines["base"]
-    assert "does not fit" not in lines["small"]
-    assert "base" not in {config.preset for config in tried}
-    assert "not tried out: memory about" in rows("--preset", "big", measure=True)["here"]
+    trials = here.try_out(planned, Size(1000, 30, 30), lambda done: None)
+    assert (trials["small"].speed, trials["base"].speed, trials["base"].updates(60)) == (1000.0, None, 0)
+    assert tried == [planned["small"]]
+    assert "not tried out: memory about" in rows("--preset", "base", measure=True)["here"]
 
 
 def test_every_worker_has_gradients_of_its_own() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from transduce import settings
 from transduce.cli.display import Display
-from transduce.errors import UserError
+from transduce.errors import CorpusError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def plan(
     source: Annotated[list[Path] | None, typer.Option(help="Source text to plan for; plain, .gz or .xz.")] = None,
     target: Annotated[list[Path] | None, typer.Option(help="Its translation, line by line.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Tell what so much time buys here.")] = None,
-    measure: Annotated[bool, typer.Option(help="Try it out on this machine, for half a minute at most.")] = True,
+    measure: Annotated[bool, typer.Option(help="Try it out on this machine, for about half a minute.")] = True,
 ) -> None:
     """Print what a configuration would cost: parameters, operations, hours, energy, price, memory.
 
@@ -84,14 +84,16 @@ def _size(source: list[Path], target: list[Path], length: int | None, display: D
             tick=lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total),
         )
     found = Size.of(report.corpora[0])
+    if not found.pairs:
+        raise CorpusError(f"{', '.join(map(str, [*source, *target]))}: no usable pair: `transduce doctor` says why")
     return Size(found.pairs, length or found.source, length or found.target)
 
 
 def _measured(planned: Mapping[str, Config], size: Size, display: Display) -> dict[str, Trial]:
     """Each configuration tried out, told while it goes."""
-    from transduce.paper.here import SECONDS, try_out
+    from transduce.paper.here import try_out
 
-    display.note(f"trying out {', '.join(planned)}: up to {SECONDS:.0f} s; --no-measure leaves it out")
+    display.note(f"trying out {', '.join(planned)}; --no-measure leaves it out")
     with display.progress("tried out:", len(planned)) as progress:
         return try_out(planned, size, lambda done: progress.update(progress.task_ids[0], completed=done))
 

@@ -7,6 +7,7 @@ model multiplies and adds gives less; the quotient is how well the hardware was 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from transduce.config import Config, ModelConfig
 from transduce.errors import UserError
@@ -155,8 +156,15 @@ def flops_per_update(config: Config, length: int = LENGTH) -> float:
 
 def cost(config: Config, length: int = LENGTH) -> Cost:
     """Of training by this configuration, in sentences of this length."""
-    parameters = shape_only(config.model, *vocabularies(config)).num_parameters()
-    return Cost(parameters, flops_per_update(config, length), config.train.steps)
+    return Cost(
+        count_parameters(config.model, *vocabularies(config)), flops_per_update(config, length), config.train.steps
+    )
+
+
+@cache
+def count_parameters(model: ModelConfig, source: int, target: int) -> int:
+    """Of a model with vocabularies of these sizes; presets share shapes, and are asked for again and again."""
+    return shape_only(model, source, target).num_parameters()
 
 
 def counted(training: Training) -> float:

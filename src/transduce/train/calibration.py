@@ -147,11 +147,11 @@ def tokens_per_second(config: Config, size: Size, *, seconds: float = TRIAL_SECO
         passes = _passes(workers, config, size, seconds)
     torch.set_num_threads(threads)  # the workers' own may be others
     largest = passes[-1][0]
-    return largest / median(took for made, took in passes[1:] if made == largest)
+    return largest / median(took for made, took in passes[1:] or passes if made == largest)
 
 
 def _passes(workers: Workers, config: Config, size: Size, seconds: float) -> list[tuple[int, float]]:
-    """Target tokens and seconds of passes forward and backward that get larger; two at least."""
+    """Target tokens and seconds of passes forward and backward that get larger; two, unless one takes too long."""
     train, passes = config.train, list[tuple[int, float]]()
     most = max(1, min(train.batch_tokens, train.micro_batch_tokens) // workers.count)
     tokens = min(TRIAL_TOKENS, most)
@@ -164,7 +164,7 @@ def _passes(workers: Workers, config: Config, size: Size, seconds: float) -> lis
         seconds -= took
         if seconds > 2 * took:
             tokens = min(2 * tokens, most)
-        elif len(passes) > 1:
+        elif len(passes) > 1 or seconds < 0:
             return passes
 
 
