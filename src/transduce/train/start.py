@@ -94,10 +94,10 @@ class Start:
         if apart:
             told = f"{self.bundle.path}: from {_pair(known)}, and the files are {_pair(found)}"
             if not all(set_[side] for side in apart):
-                source, target = (code or "CODE" for code in found)
+                codes = [code or "CODE" for code in found]
                 raise CorpusError(
                     f"{told}: give --source and --target the other way round, or start from another model; if one of"
-                    f" other languages is meant, say so by --source-lang {source} --target-lang {target}"
+                    f" other languages is meant, say so by --source-lang {codes[0]} --target-lang {codes[1]}"
                 )
             warn(f"{told}: what it knows of its own languages will be unlearned")
         source, target = (set_[side] or (None if found[side] else known[side]) for side in (0, 1))
