@@ -41,7 +41,7 @@ from transduce.text.codec import BOS
 LENGTHS = [[1], [4, 9, 2], [30, 7]]
 
 
-SHAPE = {"encoder_layers": 1, "decoder_layers": 1, "d_model": 16, "d_ff": 24, "num_heads": 2}
+SHAPE = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 16, "d_ff": 24, "num_heads": 2}
 SEARCH = {"max_input": 80, "extra_length": 5}
 
 

@@ -10,28 +10,35 @@ import pytest
 import torch
 import typer
 from click.testing import Result
+from rich.console import Console
 from torch.autograd.graph import saved_tensors_hooks
 from typer.testing import CliRunner
 
+from transduce.cli.display import Display
 from transduce.cli.plan import plan
 from transduce.config import Config
-from transduce.errors import ConfigError, UserError
+from transduce.errors import ConfigError, CorpusError, UserError
 from transduce.model import Noise, Transformer
+from transduce.paper import here
 from transduce.paper import training_cost as costs
 from transduce.settings import load_config, presets
+from transduce.train.calibration import SYMBOLS
+from transduce.train.choice import Size
 from transduce.train.feed import LoadedBatch
 from transduce.train.workers import batch_loss
+from trials import SMALL
 
 
 def run(*arguments: str) -> Result:
     app = typer.Typer()
     app.command()(plan)
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"})
+    display = Display(Console(stderr=True))
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}, obj=display)
 
 
-def rows(*arguments: str) -> dict[str, str]:
+def rows(*arguments: str, measure: bool = False) -> dict[str, str]:
     """Of the page on one configuration."""
-    result = run(*arguments)
+    result = run(*arguments, *([] if measure else ["--no-measure"]))
     assert result.exit_code == 0, result.output
     return {line[:22].strip(): line[22:] for line in result.stdout.split("\n")[:-1]}
 
@@ -72,12 +79,12 @@ def test_a_file_of_settings_is_a_configuration_too(tmp_path: Path) -> None:
 
 
 def test_without_a_configuration_all_presets_are_listed() -> None:
-    lines = run().stdout.split("\n")[1:-1]
+    lines = run("--no-measure").stdout.split("\n")[1:-1]
     assert [line.split()[0] for line in lines] == presets()
 
 
 def test_symbols_are_said_to_be_a_guess() -> None:
-    assert f"symbols: {costs.SYMBOLS} are assumed" in rows("--preset", "pronounce")["preset"]
+    assert f"symbols: {SYMBOLS} are assumed" in rows("--preset", "pronounce")["preset"]
 
 
 def test_help_names_every_gpu() -> None:
@@ -94,6 +101,8 @@ def test_help_names_every_gpu() -> None:
         (("--preset", "tyni"), ConfigError, "unknown preset 'tyni': did you mean 'tiny'"),
         (("--preset", "tiny", "--set", "train.step=1"), ConfigError, "did you mean 'train.steps'"),
         (("--preset", "tiny", "--set", "train.precision=bfloat16"), UserError, "P100: has no bfloat16: .*float16"),
+        (("--minutes", "0"), UserError, "--minutes 0: give more than 0"),
+        (("--minutes", "5", "--no-measure"), UserError, "--minutes 5: .* no --no-measure"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], error: type[UserError], message: str) -> None:
@@ -154,3 +163,88 @@ def test_recomputing_and_sharing_take_less_memory() -> None:
     assert recomputed.activations < plain.activations / 3
     assert shared.activations == pytest.approx(plain.activations / 8, rel=1e-6)
     assert shared.total == shared.activations + 16 * 1000
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """Which configurations are tried out, on a machine that makes 1,000 tokens a second of any."""
+    found: list[Config] = []
+
+    def tokens_per_second(config: Config, size: Size, *, seconds: float) -> float:
+        found.append(config)
+        return 1000.0
+
+    monkeypatch.setattr(here, "tokens_per_second", tokens_per_second)
+    return found
+
+
+def test_what_is_tried_out_is_told_in_updates_and_hours(tried: list[Config]) -> None:
+    page = rows("--preset", "tiny", "--set", "train.batch_tokens=2000", "--minutes", "3", measure=True)
+    assert page["here"].startswith("1,000 target tokens/s on ")
+    assert "sentences of 30 and 30 tokens; memory about 0." in page["here"]
+    assert page["recommended here"] == "20,000 updates: 11.1 hours"  # 25 warm-ups of 800; 2 seconds each
+    assert page["3 minutes here"] == "90 updates"
+
+
+def test_presets_that_do_the_same_work_are_tried_once(tried: list[Config]) -> None:
+    result = run("--minutes", "60")
+    assert result.exit_code == 0, result.output
+    costs_of, lines = result.stdout.split("\n\n")
+    assert len(costs_of.split("\n")) == len(presets()) + 1
+    table = {line.split()[0]: line.split() for line in lines.split("\n")[1 : len(presets()) + 1]}
+    assert sorted(table) == presets()
+    assert table["tiny"][1] == "1,000"
+    assert table["tiny"][-2:] == ["1,200", "updates"]  # 3 seconds each
+    names = [config.preset for config in tried]
+    assert "base" in names
+    assert "wmt14-en-de" not in names
+    assert table["wmt14-en-de"][1] == "1,000"
+
+
+def test_a_corpus_says_how_many_epochs_and_which_preset(tried: list[Config], small_corpus: Path) -> None:
+    files = "--source", str(small_corpus / "train.en"), "--target", str(small_corpus / "train.de")
+    result = run(*files, "--minutes", "60")
+    assert result.exit_code == 0, result.output
+    assert "`transduce train` would choose tiny: 300 pairs are fewer than 200,000" in result.stdout
+    page = rows(*files, "--preset", "tiny", "--minutes", "60", measure=True)
+    found = re.fullmatch(r"([\d,]+) updates = ([\d,.]+) epochs", page["60 minutes here"])
+    assert found
+    updates, epochs = (float(number.replace(",", "")) for number in found.groups())
+    lengths = re.search(r"sentences of (\d+) and (\d+) tokens", page["here"])
+    assert lengths
+    pairs_seen = epochs * 300
+    assert pairs_seen * int(lengths[2]) == pytest.approx(60 * 60 * 1000, rel=0.1)  # all tokens that an hour has
+    assert updates >= epochs
+
+
+def test_a_corpus_without_a_usable_pair_is_no_plan(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n", encoding="utf-8")
+    result = run("--source", str(tmp_path / "a"), "--target", str(tmp_path / "a"), "--no-measure")
+    assert isinstance(result.exception, CorpusError)
+    assert "no usable pair: `transduce doctor` says why" in str(result.exception)
+
+
+def test_what_memory_does_not_hold_is_not_tried(tried: list[Config], monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = {name: load_config(preset=name) for name in ("small", "base")}
+    limit = here.memory_here(planned["small"], torch.device("cpu"))
+    monkeypatch.setattr(here, "free_memory", lambda device: limit)
+    trials = here.try_out(planned, Size(1000, 30, 30), lambda done: None)
+    assert (trials["small"].speed, trials["base"].speed, trials["base"].updates(60)) == (1000.0, None, 0)
+    assert tried == [planned["small"]]
+    assert "not tried out: memory about" in rows("--preset", "base", measure=True)["here"]
+
+
+def test_every_worker_has_gradients_of_its_own() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    one, two = (load_config(preset="tiny", settings=[f"train.threads={number}"]) for number in (1, 2))
+    parameters = costs.cost(one).parameters
+    assert here.memory_here(one, cpu) == here.memory_here(one, gpu) == costs.memory(one, parameters).total
+    assert here.memory_here(two, cpu) - here.memory_here(one, cpu) == 4 * parameters
+
+
+def test_this_machine_has_a_speed_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here, "SECONDS", 0.05)
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    page = rows("--preset", "tiny", *settings, measure=True)
+    assert re.match(r"[1-9][\d,]* target tokens/s on ", page["here"])
+    assert here.free_memory(torch.device("cpu")) > 0

@@ -9,8 +9,8 @@ import pytest
 from command import transduce
 from test_world import float64_run, losses_of, train
 from transduce import Trainer
-from transduce.bundle import read_weights
-from transduce.train.state import OPTIMIZER, checkpoints, read_state
+from transduce.bundle import WEIGHTS, read_weights
+from transduce.train.state import AVERAGE, OPTIMIZER, checkpoints, read_state
 from trials import Recorder, copy_of
 
 
@@ -27,7 +27,7 @@ def test_sharded_weights_learn_what_whole_ones_learn(small_run: Path, tmp_path: 
 
 
 def test_a_sharded_run_is_gone_on_with_by_any_number_of_processes(small_run: Path, tmp_path: Path) -> None:
-    run = copy_of(small_run, tmp_path / "run", steps=6, clip_norm=1.0, parallel="fsdp")
+    run = copy_of(small_run, tmp_path / "run", steps=6, clip_norm=1.0, parallel="fsdp", ema=0.9, r_drop=1.0)
     ran = train("--resume", run)
     assert ran.code == 0, ran.err
     assert read_state(checkpoints(run / "checkpoints")[-1]).world_size == 2
@@ -40,6 +40,9 @@ def test_a_sharded_run_is_gone_on_with_by_any_number_of_processes(small_run: Pat
     last = read_state(checkpoints(run / "checkpoints")[-1])
     assert (last.step, last.skipped) == (14, 0)
     assert [step for step, _, _ in last.validations] == list(range(1, 15))
+    averages = read_weights(checkpoints(run / "checkpoints")[-1] / AVERAGE)
+    for name, weight in read_weights(run / "model" / WEIGHTS).items():
+        assert weight.equal(averages[name]), name
     translated = transduce("translate", run, stdin=b"the dog barks\n")
     assert (translated.code, len(translated.lines)) == (0, 1)
 

@@ -18,7 +18,7 @@ from pydantic import (
 Layers = Annotated[int, Field(gt=0, le=1024)]
 Width = Annotated[int, Field(gt=0, le=65536)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-Step = Literal["nfc", "nfkc", "lower", "squeeze"]
+Step = Literal["nfc", "nfkc", "lower", "squeeze", "spell"]
 
 
 class Section(BaseModel):
@@ -52,6 +52,8 @@ class ModelConfig(Section):
     """Dropout on attention weights: not in the paper's translation models; its parser used it."""
     relu_dropout: Probability = 0.0
     """Dropout inside the feed-forward network: not in the paper."""
+    word_dropout: Probability = 0.0
+    """Share of input words whose whole embedding is left out (Gal & Ghahramani 2016): not in the paper."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     """Position encodings (section 3.5; Table 3 E compares the two)."""
     max_positions: Annotated[int, Field(gt=0, le=1 << 20)] = 1024
@@ -95,8 +97,9 @@ class ModelConfig(Section):
 class TextConfig(Section):
     """How strings become token ids."""
 
-    source_codec: Literal["subwords", "symbols"] = "subwords"
-    """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training."""
+    source_codec: Literal["subwords", "symbols", "letters"] = "subwords"
+    """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training;
+    letters: each letter of a word is a symbol, whatever its case."""
     target_codec: Literal["subwords", "symbols"] = "subwords"
     """As source_codec, for the target side."""
     joint: bool = True
@@ -185,6 +188,14 @@ class TrainConfig(Section):
     """Adam's epsilon."""
     label_smoothing: Probability = 0.1
     """Share of the target distribution spread over the vocabulary (section 5.4)."""
+    bpe_dropout: Probability = 0.0
+    """Share of merges left out when training text is cut into subwords, anew each epoch (Provilkov et al. 2020)."""
+    r_drop: NonNegativeFloat = 0.0
+    """Weight of the divergence between two passes with different dropout (R-Drop, Liang et al. 2021); 0: one pass."""
+    ema: Probability = 0.0
+    """Decay of a moving average of the weights, validated and kept in their stead, such as 0.999; 0: none."""
+    start: str | None = None
+    """A bundle, or a run that holds one, whose weights and vocabulary training starts from; unset: from nothing."""
     steps: PositiveInt | None = None
     """Stop after this many updates."""
     epochs: PositiveInt | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from transduce.bundle import load_weights, open_bundle, read_weights, unique_weights, write_bundle
+from transduce.bundle import load_weights, open_bundle, unique_weights, write_bundle
 from transduce.card import model_card
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
@@ -18,6 +19,7 @@ from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.pace import Notes, stage
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
+from transduce.data.resampling import EPOCHS, Resampling
 from transduce.decode.conversion import convert_early
 from transduce.errors import RunError, UserError
 from transduce.files import write_file
@@ -26,9 +28,11 @@ from transduce.model import Transformer
 from transduce.settings import known_keys, load_config, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
-from transduce.train.average import average
-from transduce.train.calibration import Budget, calibrate, resolve
+from transduce.train.average import average, describe_averaged
+from transduce.train.calibration import Budget, calibrate, expected, resolve
+from transduce.train.choice import Size, budget_in_words, choose_preset, settings_of
 from transduce.train.device import choose_device, where
+from transduce.train.ema import MovingAverage
 from transduce.train.largest import try_largest
 from transduce.train.lock import LOCK, locked
 from transduce.train.loop import Loop, make_optimizer
@@ -37,18 +41,19 @@ from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.sharding import ShardedWorkers, gather, shard
-from transduce.train.state import State, checkpoints, load_checkpoint, set_damaged_aside, to_average
+from transduce.train.start import START, doubts, find_start, keep_start, kept_codecs, keys_of, load_start
+from transduce.train.state import (
+    State,
+    checkpoints,
+    kept_weights,
+    load_checkpoint,
+    set_damaged_aside,
+    step_of,
+    to_average,
+)
 from transduce.train.workers import Workers
 from transduce.train.world import ALONE, World
 from transduce.validation import validate
-
-
-def choose_preset(pairs: int) -> tuple[str, str]:
-    """The preset for a corpus of this size, and why."""
-    for limit, name in ((200_000, "tiny"), (2_000_000, "small")):
-        if pairs < limit:
-            return name, f"{pairs:,} pairs are fewer than {limit:,}"
-    return "base", f"{pairs:,} pairs are at least 2,000,000"
 
 
 class Trainer:
@@ -67,9 +72,12 @@ class Trainer:
         preset: str | None = None,
         config: Path | None = None,
         settings: Sequence[str] = (),
+        start: str | Path | None = None,
+        vocabulary_of: str | Path | None = None,
         listener: Listener | None = None,
         world: World = ALONE,
     ) -> None:
+        """`start` is train.start, a model to go on from; of `vocabulary_of`, a model too, only the codecs are used."""
         self.out, self.world = Path(out), world
         self.listener = listener or Listener()
         self._resumes = False
@@ -79,9 +87,14 @@ class Trainer:
             return
         sides = (("source", source), ("target", target))
         files = [f"data.{side}={json.dumps(_names(given))}" for side, given in sides if given]
+        files += [] if start is None else [f"train.start={json.dumps(str(start))}"]
         refuse_other_run(self.out)
         self._given = frozenset(setting.partition("=")[0].strip() for setting in settings)
         self.config = self._configure(preset, config, [*files, *settings])
+        self._begins = find_start(self.config.train.start, vocabulary_of)
+        if self._begins is not None:
+            given = self._given | keys_of(config)
+            self.config = self._begins.settle(self.config, given=given, warn=self.listener.warn)
         choose_device(self.config.train)
 
     @classmethod
@@ -134,9 +147,12 @@ class Trainer:
         """Prepare the run's data; if that fails, leave no half-made run behind."""
         refuse_other_run(self.out)
         try:
+            keep_start(self.out, self._begins)
             self._write_config()
             self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
-            prepared = prepare(self.config, self.out, self.listener.note)
+            if self._begins is not None:
+                self.listener.note(str(self._begins))
+            prepared = self._prepare()
         except (OSError, UserError):
             shutil.rmtree(self.out, ignore_errors=True)
             if existed:
@@ -150,27 +166,38 @@ class Trainer:
         self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
         if (self.out / RECORD).is_file():
             return recall(self.out)
-        return prepare(self.config, self.out, self.listener.note)
+        return self._prepare()
+
+    def _prepare(self) -> Prepared:
+        """The data, with the vocabulary that the run began with, if any; what it hardly covers is warned of."""
+        given = kept_codecs(self.out)
+        prepared = prepare(self.config, self.out, self.listener.note, given=given)
+        for doubt in doubts(prepared) if given is not None else ():
+            self.listener.warn(doubt)
+        return prepared
 
     def _train(self, prepared: Prepared) -> Path:
         workers = self._workers(prepared)
         model, directory = workers.model, self.out / "checkpoints"
         sharded = isinstance(workers, ShardedWorkers)
         plain = self.new_model(prepared).to(workers.device) if sharded and self.world.first else None
-        batching = make_batching(self.config.train, prepared)
         optimizer = make_optimizer(model, self.config.train)
         newest = self._newest(directory)
-        state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer)
+        moving = MovingAverage.of(model, optimizer, self.config.train)
+        state = State() if newest is None else load_checkpoint(directory / newest, model, optimizer, moving)
+        resampling = self._resampling(prepared)
+        seen = prepared if resampling is None else replace(prepared, train=resampling.store(state.epoch))
+        batching = make_batching(self.config.train, seen)
         if self.world.first:
             self._take_up(state, workers, batching)
             cut_back(self.out / "log.jsonl", state, validation_due=state.validation_due(self.config.train))
-        try_largest(workers, prepared.train, batching, self.config)
+        try_largest(workers, seen.train, batching, self.config)
         if newest is not None:
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
             if directory.is_dir():  # a first start was killed before it saved: what the budget decides is decided
                 self._given = frozenset(known_keys())
-            self._announce(model, prepared, calibrate(workers, prepared.train, batching), workers)
+            self._announce(model, prepared, calibrate(workers, seen.train, batching), workers)
         if self.world.first:
             directory.mkdir(exist_ok=True)
         self.world.tell("settled")
@@ -188,16 +215,33 @@ class Trainer:
             validate=lambda step: validate(plain or model, prepared, self.config.search, step, loop.signals.check),
             listener=self.listener,
             gather=lambda: gather(model, plain),
+            average=moving,
+            resampling=resampling,
         )
         if loop.finished:
             self.listener.note(f"already at its end, step {state.step:,}: --more N goes on; the bundle is made again")
-        with told(self.listener, self.out, self.config), closing(workers):
+        with (
+            told(self.listener, self.out, self.config),
+            closing(workers),
+            closing(resampling) if resampling else nullcontext(),
+        ):
             state = loop.run()
             return self.finish(plain or model, prepared, state) if self.world.first else self.out / "model"
 
     def new_model(self, prepared: Prepared) -> Transformer:
         """The model to train; who studies another one overrides this, and `finish` if no bundle can hold it."""
-        return new_model(self.config, prepared)
+        model, start = new_model(self.config, prepared), self.config.train.start
+        if start is not None:
+            load_start(model, self.out, start)
+        return model
+
+    def _resampling(self, prepared: Prepared) -> Resampling | None:
+        """The subwords of each epoch, where merges are left out; each process makes them for itself."""
+        if not self.config.train.bpe_dropout:
+            return None
+        self.listener.note("cutting the training text into subwords anew, for this epoch and each that follows")
+        codecs = prepared.source_codec, prepared.target_codec
+        return Resampling(self.config, prepared.train, codecs, self.out / EPOCHS / str(self.world.rank))
 
     def _workers(self, prepared: Prepared) -> Workers:
         """A new model on its device, and those who train it."""
@@ -240,12 +284,12 @@ class Trainer:
 
     def finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         """Average the checkpoints, validate what comes of it and write the bundle; returns its path."""
-        paths = to_average(self.out / "checkpoints", self.config.train)
-        load_weights(model, average(read_weights(path / "model.safetensors") for path in paths), where=self.out)
+        train = self.config.train
+        paths = to_average(self.out / "checkpoints", train)
+        load_weights(model, average(kept_weights(path, train) for path in paths), where=self.out)
         final = validate(model, prepared, self.config.search, state.step)
-        self.listener.note(
-            f"averaged {len(paths)} checkpoints: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}"
-        )
+        kept = describe_averaged(train, [step_of(path) for path in paths])
+        self.listener.note(f"{kept}: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}")
         path = self.out / "model"
         write_bundle(
             path,
@@ -271,7 +315,7 @@ class Trainer:
         return path
 
     def _configure(self, preset: str | None, path: Path | None, settings: list[str]) -> Config:
-        """The configuration, its preset chosen by the corpus when none is named; the doctor looks at it first."""
+        """The configuration, its preset chosen when none is named; the doctor looks at the corpus first."""
         config = load_config(preset=preset, path=path, settings=settings)
         corpus, valid = training_corpus(config.data), validation_corpus(config.data)
         self.listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
@@ -279,11 +323,25 @@ class Trainer:
         report = examine(corpus, valid=valid, data=config.data, tick=tick)
         for problem in report.problems:
             self.listener.warn(problem)
-        if preset or (path and "preset" in read_toml(path)):
+        given = read_toml(path) if path else {}
+        if preset or "preset" in given:
             return config
-        name, reason = choose_preset(report.corpora[0].usable)
+        pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
+
+        def configured(name: str) -> Config:
+            beside = settings_of(name, pairs, given)
+            return load_config(preset=name, path=path, settings=[*beside, *settings])
+
+        def updates(name: str) -> int | None:
+            if config.train.start:  # which has its own shape
+                return None
+            if config.train.minutes is not None:
+                self.listener.note(f"trying out preset {name}")
+            return expected(configured(name), size, self.world).updates
+
+        name, reason = choose_preset(pairs, updates, budget_in_words(config.train))
         self.listener.note(f"preset {name}: {reason}")
-        return load_config(preset=name, path=path, settings=settings)
+        return configured(name)
 
     def _announce(self, model: Transformer, prepared: Prepared, budget: Budget, workers: Workers) -> None:
         """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""
@@ -316,7 +374,9 @@ class Trainer:
 
 def refuse_other_run(out: Path) -> None:
     """A run starts in a new or empty directory."""
-    if out.is_dir() and all(path.name == LOCK for path in out.iterdir()):
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    killed = LOCK in names and all(name.lstrip(".").partition(".")[0] in (LOCK, START) for name in names)
+    if out.is_dir() and (not names or killed):  # killed: before it had written more
         return
     if (out / "config.toml").is_file():
         raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")

@@ -23,8 +23,10 @@ from rich.console import Console
 
 from transduce.cli import (
     attend,
+    backtranslate,
     config,
     demo,
+    distill,
     doctor,
     evaluate,
     explain,
@@ -56,6 +58,8 @@ app = typer.Typer(
 app.command(epilog="Example: transduce demo")(demo.demo)
 app.command(epilog="Example: transduce doctor --source train.en.gz --target train.de.gz")(doctor.doctor)
 app.command(epilog="Example: transduce train --source train.en --target train.de --minutes 20 --out run/")(train.train)
+app.command(epilog="Example: transduce distill run/ --source train.en --out student/")(distill.distill)
+app.command(epilog="Example: transduce backtranslate de-en/ news.de -o news.en-de.tsv")(backtranslate.backtranslate)
 app.command(epilog="Example: transduce watch run/; transduce watch run/ --once")(watch.watch)
 app.command(epilog="Example: transduce translate run/ < in.en > out.de")(translate.translate)
 app.command(epilog="Example: transduce evaluate run/ --source test.en --reference test.de")(evaluate.evaluate)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce import settings
-from transduce.errors import UserError
+from transduce.cli.display import Display
+from transduce.errors import CorpusError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from transduce.config import Config
+    from transduce.paper.here import Trial
     from transduce.paper.training_cost import Cost, Machine, Memory
+    from transduce.train.choice import Size
 
 
 def plan(
+    context: typer.Context,
     preset: Annotated[str | None, typer.Option(help="Plan this preset; without --preset or --config: all.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value.")] = None,
@@ -28,25 +33,69 @@ def plan(
     ] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Of one GPU for an hour, in any currency.")] = None,
     length: Annotated[int | None, typer.Option(min=1, help="Tokens of a sentence, on the average.")] = None,
+    source: Annotated[list[Path] | None, typer.Option(help="Source text to plan for; plain, .gz or .xz.")] = None,
+    target: Annotated[list[Path] | None, typer.Option(help="Its translation, line by line.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Tell what so much time buys here.")] = None,
+    measure: Annotated[bool, typer.Option(help="Try it out on this machine, for about half a minute.")] = True,
 ) -> None:
     """Print what a configuration would cost: parameters, operations, hours, energy, price, memory.
 
     Operations are counted from the configuration. Hours are operations over the peak rate of the GPUs times their
-    utilisation: a plan, not a promise.
+    utilisation: a plan, not a promise. How fast this machine is, is tried out.
     """
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g}: a share of the peak rate: give more than 0 and at most 1")
-    from transduce.paper.training_cost import LENGTH, find_gpu
+    if minutes is not None and not (minutes > 0 and measure):
+        raise UserError(f"--minutes {minutes:g}: give more than 0, and no --no-measure: what it buys is measured")
+    from transduce.paper.training_cost import find_gpu
 
-    name, tokens = find_gpu(gpu), length or LENGTH
+    display: Display = context.obj
+    name, size = find_gpu(gpu), _size(source or [], target or [], length, display)
     if preset is None and config is None and not set_:
-        names = settings.presets()
-        planned = [(each, settings.load_config(preset=each)) for each in names]
-        typer.echo(_table(planned, name, gpus, utilisation, tokens))
+        planned = {each: settings.load_config(preset=each) for each in settings.presets()}
+        typer.echo(_aligned(_table(planned, name, gpus, utilisation, size)))
+        if measure:
+            trials = _measured(planned, size, display)
+            typer.echo("\n" + "\n".join(_here(planned, trials, size, minutes)))
         return
     chosen = settings.load_config(preset=preset, path=config, settings=set_ or [])
     machine, origin = _machine(chosen, name, gpus, utilisation)
-    typer.echo("\n".join(_page(chosen, machine, origin, price, tokens)))
+    page = _page(chosen, machine, origin, price, size)
+    trial = _measured({chosen.preset: chosen}, size, display)[chosen.preset] if measure else None
+    page += [("here", "not measured")] if trial is None else _here_in_full(chosen, trial, size, minutes)
+    typer.echo("\n".join(f"{title:<22}{text}" for title, text in page))
+
+
+def _size(source: list[Path], target: list[Path], length: int | None, display: Display) -> Size:
+    """Of the corpus, if there is one; a plan without has no end of pairs."""
+    from transduce.paper.training_cost import LENGTH
+    from transduce.train.choice import Size
+
+    if not source and not target:
+        return Size(math.inf, length or LENGTH, length or LENGTH)
+    from transduce.config import DataConfig
+    from transduce.data.corpus import Corpus
+    from transduce.data.doctor import examine
+
+    with display.progress("reading, bytes:", None) as progress:
+        report = examine(
+            Corpus(tuple(source), tuple(target)),
+            data=DataConfig(),
+            tick=lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total),
+        )
+    found = Size.of(report.corpora[0])
+    if not found.pairs:
+        raise CorpusError(f"{', '.join(map(str, [*source, *target]))}: no usable pair: `transduce doctor` says why")
+    return Size(found.pairs, length or found.source, length or found.target)
+
+
+def _measured(planned: Mapping[str, Config], size: Size, display: Display) -> dict[str, Trial]:
+    """Each configuration tried out, told while it goes."""
+    from transduce.paper.here import try_out
+
+    display.note(f"trying out {', '.join(planned)}; --no-measure leaves it out")
+    with display.progress("tried out:", len(planned)) as progress:
+        return try_out(planned, size, lambda done: progress.update(progress.task_ids[0], completed=done))
 
 
 def _machine(config: Config, name: str, gpus: int, utilisation: float | None) -> tuple[Machine, str]:
@@ -62,28 +111,82 @@ def _machine(config: Config, name: str, gpus: int, utilisation: float | None) ->
     return Machine(name, gpus, share), origin
 
 
-def _page(config: Config, machine: Machine, origin: str, price: float | None, length: int) -> list[str]:
-    """All about one configuration."""
+def _page(config: Config, machine: Machine, origin: str, price: float | None, size: Size) -> list[tuple[str, str]]:
+    """All about one configuration, this machine aside."""
     from transduce.paper import training_cost as costs
 
-    cost, train = costs.cost(config, length), config.train
+    length, train = round(size.longer), config.train
+    cost = costs.cost(config, length)
     memory = costs.memory(config, cost.parameters, machine.count)
     load = f"{train.batch_tokens:,} tokens a side in sentences of {length}"
     peak = machine.peak(train.precision) / 1e12
-    rows = [
+    return [
         ("preset", _describe(config)),
         ("parameters", f"{cost.parameters:,}"),
         ("operations an update", f"{cost.flops_per_update:.2e} ({load})"),
         *_end(cost, machine, train.precision, price),
         ("utilisation", f"{machine.utilisation:.1%} of {peak:g} TFLOP/s ({train.precision}): {origin}"),
         ("memory of each GPU", f"{_gigabytes(memory.total)} of {_gigabytes(machine.gpu.memory)}: {_parts(memory)}"),
-        ("here", "not measured"),
     ]
-    return [f"{name:<22}{text}" for name, text in rows]
+
+
+def _here_in_full(config: Config, trial: Trial, size: Size, minutes: float | None) -> list[tuple[str, str]]:
+    """What was found out about one configuration on this machine."""
+    from transduce.train.choice import recommended_updates
+
+    memory = f"memory about {_gigabytes(trial.memory)}"
+    if trial.speed is None:
+        return [("here", f"not tried out: {memory}, and {_gigabytes(trial.free)} are free on {trial.device}")]
+    updates = recommended_updates(config.train)
+    lengths = f"{size.source:.0f} and {size.target:.0f} tokens"
+    rows = [
+        ("here", f"{trial.speed:,.0f} target tokens/s on {trial.device}, in sentences of {lengths}; {memory}"),
+        ("recommended here", f"{updates:,} updates: {_duration(trial.hours(updates))}"),
+    ]
+    if minutes is not None:
+        rows.append((f"{minutes:g} minutes here", " = ".join(_bought(config, trial, size, minutes))))
+    return rows
+
+
+def _bought(config: Config, trial: Trial, size: Size, minutes: float) -> list[str]:
+    """Updates in so many minutes and, of a corpus, epochs."""
+    updates = trial.updates(minutes)
+    bought = [f"{updates:,} updates"]
+    if math.isfinite(size.pairs):
+        bought.append(f"{updates / size.updates_per_epoch(config.train):.1f} epochs")
+    return bought
+
+
+def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size, minutes: float | None) -> list[str]:
+    """What was found out about each preset on this machine, and which one `train` would choose."""
+    from transduce.train.choice import choose_preset, recommended_updates
+
+    budget = "" if minutes is None else f"{minutes:g} minutes"
+    rows = [["here", "tokens/s", "memory", "recommended", "takes", *([f"in {budget}"] if budget else [])]]
+    for name, config in planned.items():
+        trial, updates = trials[name], recommended_updates(config.train)
+        row = [name, "does not fit", f"{_gigabytes(trial.memory)}", f"{updates:,} updates"]
+        if trial.speed is not None:
+            row[1] = f"{trial.speed:,.0f}"
+            row.append(_duration(trial.hours(updates)))
+            if minutes is not None:
+                row.append(" = ".join(_bought(config, trial, size, minutes)))
+        rows.append(row)
+    first = trials[next(iter(planned))]
+    lengths = f"{size.source:.0f} and {size.target:.0f} tokens"
+    lines = [_aligned(rows), f"on {first.device} with {_gigabytes(first.free)} free, in sentences of {lengths}; about"]
+    if math.isfinite(size.pairs):
+
+        def updates_of(preset: str) -> int | None:
+            return None if minutes is None else trials[preset].updates(minutes)
+
+        name, why = choose_preset(round(size.pairs), updates_of, budget)
+        lines.append(f"`transduce train` would choose {name}: {why}")
+    return lines
 
 
 def _describe(config: Config) -> str:
-    from transduce.paper.training_cost import SYMBOLS, vocabularies
+    from transduce.train.calibration import SYMBOLS, vocabularies
 
     model, (source, target) = config.model, vocabularies(config)
     vocabulary = f"{source:,}" if config.text.joint else f"{source:,} and {target:,}"
@@ -114,13 +217,15 @@ def _end(cost: Cost, machine: Machine, precision: str, price: float | None) -> l
     return rows
 
 
-def _table(planned: Sequence[tuple[str, Config]], gpu: str, gpus: int, utilisation: float | None, length: int) -> str:
-    """A line a preset."""
+def _table(
+    planned: Mapping[str, Config], gpu: str, gpus: int, utilisation: float | None, size: Size
+) -> list[list[str]]:
+    """A row a preset."""
     from transduce.paper import training_cost as costs
 
     rows = [["preset", "parameters", "operations an update", "updates", "in all", f"time on {gpus} x {gpu}"]]
-    for name, config in planned:
-        cost = costs.cost(config, length)
+    for name, config in planned.items():
+        cost = costs.cost(config, round(size.longer))
         machine, _ = _machine(config, gpu, gpus, utilisation)
         hours = None if cost.flops is None else machine.hours(cost.flops, config.train.precision)
         rows.append(
@@ -133,9 +238,15 @@ def _table(planned: Sequence[tuple[str, Config]], gpu: str, gpus: int, utilisati
                 "" if hours is None else _duration(hours),
             ]
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return rows
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines, the first column on the left and the others on the right; a row may end early."""
+    full = [[*row, *[""] * (len(rows[0]) - len(row))] for row in rows]
+    widths = [max(len(row[column]) for row in full) for column in range(len(rows[0]))]
     lines = []
-    for first, *others in rows:
+    for first, *others in full:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return "\n".join(lines)

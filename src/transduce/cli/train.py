@@ -32,6 +32,9 @@ def train(
     valid_target: Annotated[list[Path] | None, typer.Option(help="Validation target.")] = None,
     valid_trees: Annotated[list[Path] | None, typer.Option(help="Validation trees.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the run; new or empty.")] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", help="Start from this run's or bundle's weights and vocabulary.")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="Shape and recipe; else chosen by the size of the corpus.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value; see `transduce config`.")] = None,
@@ -54,6 +57,9 @@ def train(
     Without --minutes, --steps or --epochs it stops when validation stops getting better. Ctrl-C saves;
     --resume goes on, --resume RUN --more N for N updates beyond the run's end.
 
+    --from MODEL trains a model further on other pairs: transduce train --from run/ --source own.en --target own.de
+    --out own/ ...; its shape and vocabulary stay, and the learning rate warms up again.
+
     On several GPUs or machines: torchrun --nproc-per-node 8 -m transduce train ...
     """
     display: Display = context.obj
@@ -68,6 +74,7 @@ def train(
         "data.target_lang": target_lang,
         "data.strict": strict or None,
         "text.vocabulary": vocabulary,
+        "train.start": None if from_ is None else str(from_),
         "train.minutes": minutes,
         "train.steps": steps,
         "train.epochs": epochs,
@@ -76,7 +83,7 @@ def train(
         "train.device": device,
         "train.tensorboard": tensorboard or None,
     }
-    settings = [f"{key}={_toml(value)}" for key, value in flags.items() if value is not None]
+    settings = settings_of(flags)
     others = len(settings) > (steps is not None) or preset or config or set_ or out
     _refuse(resume is not None, out is not None, others=bool(others), steps=steps is not None, more=more is not None)
 
@@ -95,7 +102,7 @@ def train(
         everything = [*settings, *(set_ or [])]
         return Trainer(out, preset=preset, config=config, settings=everything, listener=listener, world=world)
 
-    _run(make, display)
+    run_trainer(make, display)
 
 
 def _refuse(resume: bool, out: bool, *, others: bool, steps: bool, more: bool) -> None:
@@ -108,7 +115,12 @@ def _refuse(resume: bool, out: bool, *, others: bool, steps: bool, more: bool) -
         raise UserError("--out is missing: name a new directory for the run")
 
 
-def _run(make: Callable[[Listener, World], Trainer], display: Display) -> None:
+def settings_of(flags: dict[str, object]) -> list[str]:
+    """`section.key=value` for each flag that was given."""
+    return [f"{key}={_toml(value)}" for key, value in flags.items() if value is not None]
+
+
+def run_trainer(make: Callable[[Listener, World], Trainer], display: Display) -> None:
     """Train, alone or as one of the processes that torchrun started; the first of them speaks."""
     from transduce.train.world import joined
 

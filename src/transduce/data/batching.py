@@ -6,7 +6,7 @@ B sentences, S source length, T target length.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,6 +54,10 @@ class Batching:
         """The batching of a store's pairs."""
         micro = min(batch_tokens, micro_batch_tokens)
         return cls(store.source.lengths, store.target.lengths, batch_tokens, micro, seed, store.parts)
+
+    def fitted(self, store: Store) -> Batching:
+        """The same recipe for the same pairs, cut into other tokens."""
+        return replace(self, source_lengths=store.source.lengths, target_lengths=store.target.lengths)
 
     def epoch(self, number: int) -> list[list[Indices]]:
         """All updates of an epoch, each a list of micro-batches of pair indices.

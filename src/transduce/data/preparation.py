@@ -14,6 +14,7 @@ from typing import Any
 from transduce.config import Config, DataConfig
 from transduce.data.corpus import Corpus, Pair, fingerprint, languages, training_corpus, validation_corpus
 from transduce.data.pace import Notes, Progress, Tick, stage
+from transduce.data.resampling import as_subwords
 from transduce.data.selection import held_out, held_out_share, survey, usable_pairs
 from transduce.data.store import Store, open_store, write_store
 from transduce.errors import CorpusError, RunError
@@ -37,8 +38,15 @@ class Prepared:
     target_lang: str | None
 
 
-def prepare(config: Config, run: Path, note: Callable[[str], None], progress: Progress | None = None) -> Prepared:
-    """Look at the pairs, learn codecs and encode; `recall` then needs no text files.
+def prepare(
+    config: Config,
+    run: Path,
+    note: Callable[[str], None],
+    progress: Progress | None = None,
+    *,
+    given: tuple[Codec, Codec] | None = None,
+) -> Prepared:
+    """Look at the pairs, learn codecs, unless they are `given`, and encode; `recall` then needs no text files.
 
     Each of the three stages leaves its result whole, named by what it came from, or not at all: after a kill the next
     start does again only what was not done. Without `progress`, what takes long is told in notes.
@@ -60,9 +68,13 @@ def prepare(config: Config, run: Path, note: Callable[[str], None], progress: Pr
         note(line)
     facts = [whole, survey.share, *limits]
     codecs = directory / f"codec-{_key(facts, config.text.model_dump(mode='json'), config.train.seed)}"
-    if not codecs.is_dir():
+    if given is not None:
+        codecs = _keep(given, directory, note)
+    elif not codecs.is_dir():
         _learn(config, corpus, survey.share, codecs, note, stage(progress, "learning the vocabulary"))
     source, target = load_codecs(codecs)
+    if config.train.bpe_dropout:
+        as_subwords((source, target), config.train.bpe_dropout)
     train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
     pairs = _training_pairs(config, corpus, survey.share, stage(progress, "encoding"))
     _encode(train, pairs, source, target, config.data.max_length, note)
@@ -169,6 +181,15 @@ def _learn(config: Config, corpus: Corpus, share: float, codecs: Path, note: Cal
         dropped = f"; {left_out:,} lines were empty or too long to learn from" if left_out else ""
         note(f"vocabulary: {each.codec.size:,}, learned from {each.used:,} of {each.lines:,} lines{dropped}")
     write_directory(codecs, lambda directory: save_codecs(directory, learned[0].codec, learned[-1].codec))
+
+
+def _keep(given: tuple[Codec, Codec], directory: Path, note: Callable[[str], None]) -> Path:
+    """Codecs that were learned elsewhere, in a place of their own."""
+    path = directory / f"codec-{_key([codec.fingerprint() for codec in given])}"
+    if not path.is_dir():
+        write_directory(path, lambda directory: save_codecs(directory, *given))
+    note(f"vocabulary: {' and '.join(f'{size:,}' for size in sorted({codec.size for codec in given}))}, as given")
+    return path
 
 
 def _encode(

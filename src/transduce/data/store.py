@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -85,20 +86,16 @@ def write_store(
     """Encode (line, source, target) triples; pairs with a side over `max_length` tokens are left out and counted."""
 
     def fill(temporary: Path) -> None:
-        writers = _Side(temporary, "source", source_codec), _Side(temporary, "target", target_codec)
         too_long = 0
-        with (temporary / "lines").open("wb") as lines:
+        with closing(Writer(temporary, source_codec.size, target_codec.size)) as writer:
             for chunk in _chunks(pairs):
                 source = source_codec.encode_many(pair[1] for pair in chunk)
                 target = target_codec.encode_many(pair[2] for pair in chunk)
                 kept = [i for i, ids in enumerate(source) if len(ids) <= max_length and len(target[i]) <= max_length]
                 too_long += len(chunk) - len(kept)
-                writers[0].append([source[i] for i in kept])
-                writers[1].append([target[i] for i in kept])
-                np.array([chunk[i][0] for i in kept], "<i8").tofile(lines)
-        for writer in writers:
-            writer.close()
-        write_json(temporary / "store.json", {"too_long": too_long, "dtypes": [w.dtype.str for w in writers]})
+                lines = np.array([chunk[i][0] for i in kept], np.int64)
+                writer.append(lines, [source[i] for i in kept], [target[i] for i in kept])
+            writer.describe(too_long)
 
     write_directory(directory, fill)
     return open_store(directory)
@@ -120,12 +117,37 @@ def open_store(directory: Path) -> Store:
     return store
 
 
+class Writer:
+    """A store under way: pairs are appended, and what is told of them all comes last."""
+
+    def __init__(self, directory: Path, source_size: int, target_size: int) -> None:
+        self.directory = directory
+        self.sides = _Side(directory, "source", source_size), _Side(directory, "target", target_size)
+        self.lines = (directory / "lines").open("wb")
+
+    def append(self, lines: npt.NDArray[np.int64], source: list[list[int]], target: list[list[int]]) -> None:
+        """Some more pairs, and the lines that they came from."""
+        for side, sequences in zip(self.sides, (source, target), strict=True):
+            side.append(sequences)
+        lines.astype("<i8").tofile(self.lines)
+
+    def describe(self, too_long: int) -> None:
+        """What `open_store` must know, and how many pairs were left out."""
+        dtypes = [side.dtype.str for side in self.sides]
+        write_json(self.directory / "store.json", {"too_long": too_long, "dtypes": dtypes})
+
+    def close(self) -> None:
+        """Close the files."""
+        for side in self.sides:
+            side.close()
+        self.lines.close()
+
+
 class _Side:
     """One side's ids, appended chunk by chunk."""
 
-    def __init__(self, directory: Path, name: str, codec: Codec) -> None:
-        self.codec = codec
-        self.dtype = np.dtype("<u2" if codec.size <= 2**16 else "<u4")
+    def __init__(self, directory: Path, name: str, size: int) -> None:
+        self.dtype = np.dtype("<u2" if size <= 2**16 else "<u4")
         self.ids = (directory / f"{name}.ids").open("wb")
         self.offsets = (directory / f"{name}.offsets").open("wb")
         self.end = 0

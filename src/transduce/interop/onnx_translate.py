@@ -21,6 +21,7 @@ STEPS: dict[str, Any] = {
     "nfkc": lambda text: unicodedata.normalize("NFKC", text),
     "lower": str.lower,
     "squeeze": lambda text: " ".join(text.split()),
+    "spell": lambda text: " ".join("".join(text.split())),
 }
 
 

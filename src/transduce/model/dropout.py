@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SPECIALS = 4  # so many ids of every codec come before those of words
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -97,9 +99,27 @@ class Dropout(nn.Module):
         return f"rate={self.rate:.4g}, site={self.site}"
 
 
+class WordDropout(Dropout):
+    """Leaves out whole embeddings with probability `rate` and scales the rest, when there is noise.
+
+    Each token by itself, as in Sennrich et al. (2016); Gal & Ghahramani (2016) leave out all occurrences of a word.
+    """
+
+    def words(self, embedded: Tensor, ids: Tensor, noise: Noise | None) -> Tensor:
+        """BTD -> BTD, of the ids BT; the embeddings of specials stay as they are."""
+        if noise is None or not self.threshold:
+            return embedded
+        factors: Tensor = self(torch.ones_like(ids, dtype=embedded.dtype), noise)
+        return embedded * factors.masked_fill(ids < SPECIALS, 1.0).unsqueeze(-1)
+
+
 def number_sites(model: nn.Module) -> None:
-    """Give each Dropout of a model its own site number, in module order."""
-    for site, module in enumerate(m for m in model.modules() if isinstance(m, Dropout)):
+    """Give each Dropout of a model its own site number, in module order; whole words come last.
+
+    So all other masks are what they are in a model that drops no words.
+    """
+    sites = [module for module in model.modules() if isinstance(module, Dropout)]
+    for site, module in enumerate(sorted(sites, key=lambda module: isinstance(module, WordDropout))):
         module.site = site
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.model.attention import causal_mask, split_heads
 from transduce.model.cache import Cache, KeysValues
-from transduce.model.dropout import Dropout, Noise, number_sites
+from transduce.model.dropout import Dropout, Noise, WordDropout, number_sites
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.positions import Learned, Sinusoidal
 from transduce.model.record import AttentionRecord
@@ -31,12 +31,13 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(config.d_model)
         learned = config.positions == "learned"
         self.positions = Learned(config.d_model, config.max_positions) if learned else Sinusoidal(config.d_model)
+        self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Tensor, start: int, noise: Noise | None) -> Tensor:
-        """BT -> BTD; the first id stands at position `start`."""
-        embedded = self.tokens(ids) * self.scale + self.positions(start, start + ids.size(1))
-        dropped: Tensor = self.dropout(embedded, noise)
+        """BT -> BTD; the first id stands at position `start`. A word that is left out leaves its position behind."""
+        words = self.word_dropout.words(self.tokens(ids) * self.scale, ids, noise)
+        dropped: Tensor = self.dropout(words + self.positions(start, start + ids.size(1)), noise)
         return dropped
 
 

@@ -7,17 +7,17 @@ model multiplies and adds gives less; the quotient is how well the hardware was 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from transduce.config import Config, ModelConfig
 from transduce.errors import UserError
 from transduce.model.flops import training_flops
 from transduce.model.transformer import shape_only
 from transduce.settings import load_config
+from transduce.train.calibration import vocabularies
 
 LENGTH = 30
 """Tokens of a sentence, as WMT14's have on either side; only attention's own products, about 1 %, depend on it."""
-SYMBOLS = 100
-"""Entries taken for a vocabulary of symbols (letters, phonemes, brackets), which only its data knows."""
 HOUR = 3600.0
 SUSTAINED = {"K80": 2.8e12, "K40": 3.7e12, "M40": 6.0e12, "P100": 9.5e12}
 """Single-precision FLOP/s that the paper takes a GPU to sustain (footnote of section 6.1)."""
@@ -148,13 +148,6 @@ def find_gpu(name: str) -> str:
     raise UserError(f"--gpu {name}: not known: there are {', '.join(GPUS)}")
 
 
-def vocabularies(config: Config) -> tuple[int, int]:
-    """How many entries the source's and the target's have, as far as the configuration knows."""
-    kinds = (config.text.source_codec, config.text.target_codec)
-    source, target = (config.text.vocabulary if kind == "subwords" else SYMBOLS for kind in kinds)
-    return source, target
-
-
 def flops_per_update(config: Config, length: int = LENGTH) -> float:
     """Of a full update, in sentences of this length."""
     pair = training_flops(config.model, length, length, vocabularies(config)[1])
@@ -163,8 +156,15 @@ def flops_per_update(config: Config, length: int = LENGTH) -> float:
 
 def cost(config: Config, length: int = LENGTH) -> Cost:
     """Of training by this configuration, in sentences of this length."""
-    parameters = shape_only(config.model, *vocabularies(config)).num_parameters()
-    return Cost(parameters, flops_per_update(config, length), config.train.steps)
+    return Cost(
+        count_parameters(config.model, *vocabularies(config)), flops_per_update(config, length), config.train.steps
+    )
+
+
+@cache
+def count_parameters(model: ModelConfig, source: int, target: int) -> int:
+    """Of a model with vocabularies of these sizes; presets share shapes, and are asked for again and again."""
+    return shape_only(model, source, target).num_parameters()
 
 
 def counted(training: Training) -> float:

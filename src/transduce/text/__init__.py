@@ -15,7 +15,7 @@ from transduce.files import write_file
 from transduce.text.codec import DESCRIPTION, Codec, Description, Kind, Learned
 from transduce.text.marian import Marian
 from transduce.text.subwords import Subwords
-from transduce.text.symbols import Symbols
+from transduce.text.symbols import LETTERS, Symbols
 
 __all__ = [
     "Codec",
@@ -36,10 +36,14 @@ _KINDS: dict[Kind, type[Subwords] | type[Symbols] | type[Marian]] = {
 }
 
 
-def learn_codec(kind: Literal["subwords", "symbols"], lines: Iterable[str], text: TextConfig, *, seed: int) -> Learned:
+def learn_codec(
+    kind: Literal["subwords", "symbols", "letters"], lines: Iterable[str], text: TextConfig, *, seed: int
+) -> Learned:
     """A codec of this kind for these lines; for a joint one, chain both sides."""
     if kind == "symbols":
         return Symbols.learn(lines, steps=text.normalize)
+    if kind == "letters":
+        return Symbols.learn(lines, steps=(*text.normalize, *LETTERS))
     return Subwords.learn(
         lines, vocabulary=text.vocabulary, seed=seed, sample_lines=text.sample_lines, steps=text.normalize
     )

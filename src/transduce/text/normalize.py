@@ -27,9 +27,15 @@ def _squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
+def _spell(text: str) -> str:
+    """The letters with one space between; those that stand apart already are not cut again."""
+    return " ".join("".join(text.split()))
+
+
 _STEPS: dict[Step, Callable[[str], str]] = {
     "nfc": _nfc,
     "nfkc": _nfkc,
     "lower": str.lower,
     "squeeze": _squeeze,
+    "spell": _spell,
 }

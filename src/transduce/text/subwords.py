@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from io import BytesIO
+from threading import Lock
 from typing import Final
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
 from transduce.config import Step
 from transduce.errors import CodecError
@@ -39,6 +40,7 @@ _UNLEARNABLE = frozenset("\0\t\n\r▁▅")  # it drops them, takes them for its 
 _LIKE_A_SPECIAL = re.compile(r"<(?=(?:pad|unk|/?s|0x[0-9A-F]{2})>)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINES_PER_THREAD = 1000
+_SEEDING = Lock()  # the seed is the process's
 
 
 class Subwords(Codec):
@@ -121,8 +123,23 @@ class Subwords(Codec):
         encoded = self._encode(lines)
         for row, line in enumerate(lines):
             if SPACE_MARK in line:
-                encoded[row] = self._encode_with_mark(line)
+                encoded[row] = self._with_marks(self._encode(line.split(SPACE_MARK)))
         return encoded
+
+    def cut_anew(self, sequences: Sequence[Sequence[int]], *, dropout: float, seed: int) -> list[list[int]]:
+        """Other ids of the same texts: BPE-dropout leaves out merges, each with this probability.
+
+        What is drawn follows from the arguments alone: SentencePiece has a generator for each thread, seeded when it
+        is first used there, and gives a batch for one thread a thread of its own.
+        """
+        texts = self._model.decode([[int(id) for id in ids] for ids in sequences]) if sequences else []
+        parts = [text.split(SPACE_MARK) for text in texts]
+        with _SEEDING:
+            set_random_generator_seed(seed)
+            lines = [part for each in parts for part in each]
+            found = self._model.encode(lines, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1)
+        cut = iter(found)
+        return [self._with_marks([next(cut) for _ in each]) for each in parts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids; bytes that are not UTF-8 give U+FFFD, and a newline gives a space."""
@@ -148,8 +165,8 @@ class Subwords(Codec):
                 _refuse_surrogates(line)
             raise
 
-    def _encode_with_mark(self, line: str) -> list[int]:
-        first, *others = self._encode(line.split(SPACE_MARK))
+    def _with_marks(self, parts: list[list[int]]) -> list[int]:
+        first, *others = parts
         return first + [id for part in others for id in (*self._mark_ids, *part)]
 
 

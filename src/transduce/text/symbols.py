@@ -13,6 +13,9 @@ from transduce.errors import CodecError
 from transduce.text.codec import SPECIALS, UNK, Codec, Kind, Learned, describe_vocabulary
 from transduce.text.normalize import normalize
 
+LETTERS: Final[tuple[Step, ...]] = ("nfc", "lower", "spell")
+"""The steps by which the letters of a word are symbols."""
+
 
 class Symbols(Codec):
     """Each symbol seen in training has an id, the frequent ones first; any other symbol is UNK."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeVar
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from transduce.data.batching import Batch, Batching, collate
 from transduce.data.layout import Indices
+from transduce.data.resampling import Resampling
 from transduce.data.store import Store
 from transduce.train.world import ALONE, World
 
@@ -103,18 +105,35 @@ def updates(
     epoch: int,
     update: int,
     world: World = ALONE,
-) -> Iterator[Update]:
-    """All updates from a place in a run on, epoch after epoch without end; each micro-batch comes in parts."""
+    resampling: Resampling | None = None,
+) -> Generator[Update, None, None]:
+    """All updates from a place in a run on, epoch after epoch without end; each micro-batch comes in parts.
+
+    With `resampling`, each epoch has a store of its own with the pairs of `store`.
+    """
     assert len(store), "a store without pairs has no updates"
-    for number in count(epoch):
-        cuts = batching.epoch(number)
-        for place in range(update, len(cuts)):
-            batches = [part for cut in cuts[place] for part in share(store, cut, device, parts=parts, world=world)]
-            pairs = np.concatenate(cuts[place])
-            others = int(batching.target_lengths[pairs].sum()) - sum(batch.tokens for batch in batches)
-            last = place + 1 == len(cuts)
-            yield Update(batches, number + last, 0 if last else place + 1, pairs, others)
-        update = 0
+    with closing(_epochs(store, batching, resampling, epoch)) as epochs:
+        for number, own, fitted in epochs:
+            cuts = fitted.epoch(number)
+            for place in range(update, len(cuts)):
+                batches = [part for cut in cuts[place] for part in share(own, cut, device, parts=parts, world=world)]
+                pairs = np.concatenate(cuts[place])
+                others = int(fitted.target_lengths[pairs].sum()) - sum(batch.tokens for batch in batches)
+                last = place + 1 == len(cuts)
+                yield Update(batches, number + last, 0 if last else place + 1, pairs, others)
+            update = 0
+
+
+def _epochs(
+    store: Store, batching: Batching, resampling: Resampling | None, epoch: int
+) -> Generator[tuple[int, Store, Batching], None, None]:
+    """The epochs from this one on, each with the store that it sees and how that is cut into updates."""
+    if resampling is None:
+        yield from ((number, store, batching) for number in count(epoch))
+        return
+    with closing(resampling.stores(epoch)) as stores:
+        for number, own in enumerate(stores, epoch):
+            yield number, own, batching.fitted(own)
 
 
 def ahead(items: Iterator[Item], number: int = AHEAD) -> Generator[Item, None, None]:

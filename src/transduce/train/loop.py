@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,12 @@ from torch.optim import Adam
 
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
+from transduce.data.resampling import Resampling
 from transduce.data.store import Store
 from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
+from transduce.train.average import describe_plan
+from transduce.train.ema import MovingAverage
 from transduce.train.ending import finished, out_of_time, share
 from transduce.train.feed import Update, ahead, updates
 from transduce.train.guard import Guard, Verdict
@@ -33,6 +36,7 @@ from transduce.train.state import (
     load_checkpoint,
     prune,
     read_state,
+    save_due,
     step_of,
     write_checkpoint,
 )
@@ -55,7 +59,10 @@ class Diverged(Exception):  # noqa: N818 - what happened to the run
 
 
 class Loop:
-    """A run of training from `state` on; `validate` scores the model as it is now, once all ranks did `gather` it."""
+    """A run of training from `state` on; `validate` scores the model as it is now, once all ranks did `gather` it.
+
+    With a moving `average`, that is the model then.
+    """
 
     def __init__(
         self,
@@ -71,11 +78,14 @@ class Loop:
         validate: Callable[[int], Validation],
         listener: Listener,
         gather: Callable[[], None] = go_on,
+        average: MovingAverage | None = None,
+        resampling: Resampling | None = None,
     ) -> None:
         self.model, self.optimizer, self.config = model, optimizer, config
         self.store, self.batching, self.workers, self.world = store, batching, workers, workers.world
         self.state, self.checkpoints, self.listener = state, checkpoints, listener
-        self.validate, self.gather = validate, gather
+        self.validate, self.gather, self.average = validate, gather, average
+        self.resampling = resampling
         self.guard = Guard(model, optimizer, config.train)
         self.guard.restore(state.loss_scale)
         self.signals = Signals(listener)
@@ -88,6 +98,8 @@ class Loop:
         """Train until the budget is spent; on a signal, save and raise Interrupted."""
         self.started = time.monotonic() - self.state.seconds
         self.reported = time.monotonic()
+        if (plan := describe_plan(self.config.train)) is not None:
+            self.listener.note(plan)
         with self.signals:
             try:
                 if self.state.validation_due(self.config.train):
@@ -148,9 +160,10 @@ class Loop:
             epoch=self.state.epoch,
             update=self.state.update,
             world=self.world,
+            resampling=self.resampling,
         )
         try:
-            with closing(ahead(coming)) as feed:
+            with closing(coming), closing(ahead(coming)) as feed:
                 while self.goes_on():
                     update = next(feed)
                     self.update(update)
@@ -169,6 +182,8 @@ class Loop:
         loss = self.workers.backward(update.batches, step, others=update.others, scale=self.guard.scale, check=check)
         loss = self.workers.exchange(loss)
         made = self.guard.apply(step, update.pairs, loss, self.learning_rate(step))
+        if self.average is not None:
+            self.average.update(made)
         self.tally.add(loss, update.tokens, made)
 
     def after_update(self) -> None:
@@ -181,7 +196,7 @@ class Loop:
         if step % train.validate_every == 0:
             self.report()
             self.validate_now()
-        if step % train.save_every == 0:
+        if save_due(train, step):
             self.judge()
             if not self.state.skipped:  # else nothing was learned since the last good update
                 self.save()
@@ -189,11 +204,12 @@ class Loop:
     def validate_now(self) -> None:
         """Score the model, on rank 0; a signal gives that up, and resuming does it again."""
         self.signals.waiting_for = "the batch of validation under way"
-        self.gather()
         validation = None
-        if self.world.first:
-            with suppress(Stopped):
-                validation = self.validate(self.state.step)
+        with nullcontext() if self.average is None else self.average.in_the_weights_stead():
+            self.gather()
+            if self.world.first:
+                with suppress(Stopped):
+                    validation = self.validate(self.state.step)
         scores = None if validation is None else (validation.perplexity, validation.bleu)
         scores, signal = self.world.tell((scores, self.signals.number))
         if scores is None:
@@ -236,7 +252,7 @@ class Loop:
         rollbacks = self.state.rollbacks + 1
         good = self.last_good()
         if good is not None:
-            self.state = load_checkpoint(good, self.model, self.optimizer)
+            self.state = load_checkpoint(good, self.model, self.optimizer, self.average)
             self.guard.restore(self.state.loss_scale)
         self.state = replace(self.state, skipped=0, rollbacks=rollbacks)
         self.tally, self.reported = Tally.empty(), time.monotonic()
@@ -271,7 +287,7 @@ class Loop:
         path = self.checkpoints / f"step-{self.state.step:08d}"
         if self.world.tell(self.world.first and path.exists() and self.state.equals(read_state(path))):
             return
-        numbers = Numbers.of(self.model, self.optimizer, self.world)
+        numbers = Numbers.of(self.model, self.optimizer, self.world, self.average)
         if not self.world.first:
             return
         numbers.refuse_bad(self.checkpoints, self.state.step)

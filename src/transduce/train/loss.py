@@ -28,10 +28,21 @@ def smoothed_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, expected: Tensor, smoothing: float
 ) -> Loss:
     """The loss of `expected` (N) given `hidden` (ND): 1 - eps of the target is the gold, eps is spread over V."""
-    # ctx.needs_input_grad does not know of no_grad, and a Function's forward always runs without gradients
-    learning = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias))
+    learning = wanted(hidden, weight, bias)
     sums = _ProjectedCrossEntropy.apply(hidden, weight, bias, expected, smoothing, learning)  # type: ignore[no-untyped-call]
     return Loss(*sums)
+
+
+def wanted(*inputs: Tensor | None) -> bool:
+    """Whether gradients are to be computed; within a Function's forward it is too late to ask."""
+    # ctx.needs_input_grad does not know of no_grad, and a Function's forward always runs without gradients
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
+
+
+def products_of(hidden: Tensor, weight: Tensor) -> torch.dtype:
+    """The precision of matrix products: autocast's where it is on, else the weights'."""
+    device = hidden.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -45,10 +56,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         learning: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        device = hidden.device.type
-        products = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        with torch.autocast(device, enabled=False):
-            sums = _Sums(hidden.to(weight.dtype), weight, bias, smoothing, products, learning)
+        products = products_of(hidden, weight)
+        with torch.autocast(hidden.device.type, enabled=False):
+            sums = Sums(hidden.to(weight.dtype), weight, bias, smoothing, products, learning)
             rows = max(1, CHUNK_ELEMENTS // weight.size(0))
             for start in range(0, hidden.size(0), rows):
                 sums.add(slice(start, start + rows), expected[start : start + rows, None])
@@ -65,7 +75,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return None if of_hidden is None else of_hidden.to(ctx.dtype), *others, None, None, None
 
 
-class _Sums:
+class Sums:
     """Loss and gradients so far; matrix products are in the precision of `products`, all sums in that of the weights.
 
     The gradient by the logits is softmax - (1 - eps) onehot - eps / V. Rows are kept as exponentials, that is times
@@ -98,7 +108,7 @@ class _Sums:
     def add(self, rows: slice, gold: Tensor) -> None:
         """Some rows of `hidden`, whose tokens are `gold` (N1)."""
         states, products = self.hidden[rows], self.factor.dtype
-        logits = _product(states.to(products), self.factor.t())
+        logits = product(states.to(products), self.factor.t())
         if self.bias is not None:
             logits += self.bias
         best = logits.amax(dim=1, keepdim=True)
@@ -116,12 +126,8 @@ class _Sums:
         if self.bias_gradient is not None:
             self.bias_gradient += torch.mv(gradient.t(), total.reciprocal().squeeze(1))
         gradient = gradient.to(products)
-        torch.div(_product(gradient, self.factor), total, out=self.hidden_gradient[rows])
-        scaled = (states / total).to(products)
-        if products == states.dtype:
-            self.weight_gradient.addmm_(gradient.t(), scaled)
-        else:
-            self.weight_gradient += _product(gradient.t(), scaled)
+        torch.div(product(gradient, self.factor), total, out=self.hidden_gradient[rows])
+        add_product(self.weight_gradient, gradient.t(), (states / total).to(products))
 
     def finish(self) -> None:
         """Take the part that is eps / V everywhere off the gradients."""
@@ -134,8 +140,16 @@ class _Sums:
             self.bias_gradient -= spread * self.hidden.size(0)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
+def product(a: Tensor, b: Tensor) -> Tensor:
     """A matrix product whose sums are in float32 at least, however the factors are rounded."""
     if a.dtype not in (torch.bfloat16, torch.float16):
         return a @ b
     return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else a.float() @ b.float()
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add a matrix product to `total`, whose precision it may fall short of."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b)
+    else:
+        total += product(a, b)

@@ -50,6 +50,12 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor if parted is None else parted.full_tensor()
 
 
+def own_part(tensor: Tensor) -> Tensor:
+    """What this rank has of a tensor, sharing its memory."""
+    parted = sharded(tensor)
+    return tensor if parted is None else parted.to_local()
+
+
 def as_part(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, which every rank has, on the device of another and cut as that is."""
     parted, tensor = sharded(like), tensor.to(like.device)
@@ -111,8 +117,8 @@ class ShardedWorkers(Workers):
         with self.world.watched():
             for number, batch in enumerate(batches):
                 check()
-                loss = self.loss(batch, step, number)
-                torch.autograd.backward(objective(loss.smoothed))
+                differentiated, loss = self.loss(batch, step, number)
+                torch.autograd.backward(objective(differentiated))
                 losses.append(loss)
         return total(losses)
 

@@ -28,10 +28,13 @@ from transduce.config import TrainConfig
 from transduce.errors import BundleError, RunError
 from transduce.files import write_directory, write_file, write_json
 from transduce.model import Transformer
+from transduce.train.ema import MovingAverage
 from transduce.train.sharding import as_part, gathered
 from transduce.train.world import ALONE, World
 
 OPTIMIZER = "optimizer.safetensors"
+AVERAGE = "average.safetensors"
+"""The moving average of the weights, in checkpoints of runs that keep one."""
 LATEST = "latest"  # names the newest checkpoint, for people and scripts; nothing here depends on it
 
 
@@ -84,24 +87,28 @@ class State:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The tensors of a checkpoint, whole, by their names in its two files; none on a rank that does not write."""
+    """The tensors of a checkpoint, whole, by their names in its files; none on a rank that does not write."""
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
+    averages: dict[str, Tensor]
 
     @classmethod
-    def of(cls, model: Transformer, optimizer: Adam, world: World = ALONE) -> Numbers:
-        """Those of a model and its optimiser; all ranks must ask at once, as they may be sharded."""
+    def of(
+        cls, model: Transformer, optimizer: Adam, world: World = ALONE, average: MovingAverage | None = None
+    ) -> Numbers:
+        """Those of a model, its optimiser and its average; all ranks must ask at once, as they may be sharded."""
         moments = {
             f"{name}.{key}": torch.as_tensor(value)
             for name, parameter in model.named_parameters()
             for key, value in optimizer.state[parameter].items()
         }
-        return cls(gathered(unique_weights(model), world), gathered(moments, world))
+        averages = {} if average is None else average.weights
+        return cls(*(gathered(tensors, world) for tensors in (unique_weights(model), moments, averages)))
 
     def refuse_bad(self, directory: Path, step: int) -> None:
         """A model with a NaN or infinity in it is never saved: the last good checkpoint must stay the newest."""
-        for name, tensor in (*self.weights.items(), *self.moments.items()):
+        for name, tensor in (*self.weights.items(), *self.moments.items(), *self.averages.items()):
             if not bool(tensor.isfinite().all()):
                 raise RunError(
                     f"{directory}: step {step:,}: {name} is not finite: lower train.learning_rate or lengthen "
@@ -121,6 +128,8 @@ def write_checkpoint(directory: Path, numbers: Numbers, state: State) -> Path:
     def fill(temporary: Path) -> None:
         write_file(temporary / WEIGHTS, save(numbers.weights))
         write_file(temporary / OPTIMIZER, save(numbers.moments))
+        if numbers.averages:
+            write_file(temporary / AVERAGE, save(numbers.averages))
         write_json(temporary / "state.json", asdict(state))
         write_manifest(temporary, {"step": state.step})
 
@@ -129,14 +138,16 @@ def write_checkpoint(directory: Path, numbers: Numbers, state: State) -> Path:
     return path
 
 
-def load_checkpoint(path: Path, model: Transformer, optimizer: Adam) -> State:
-    """Put a checkpoint's numbers into a model and its optimiser."""
+def load_checkpoint(path: Path, model: Transformer, optimizer: Adam, average: MovingAverage | None = None) -> State:
+    """Put a checkpoint's numbers into a model, its optimiser and its average, which starts here if it has none."""
     weights, tensors = read_weights(path / WEIGHTS), read_weights(path / OPTIMIZER)
     check_weights(model, weights, where=path)
     for name, parameter in model.named_parameters():
         parameter.detach().copy_(as_part(weights[name], parameter))
         moments = {key: as_part(tensors[f"{name}.{key}"], parameter) for key in ("exp_avg", "exp_avg_sq")}
         optimizer.state[parameter] = {"step": tensors[f"{name}.step"].to(parameter.device), **moments}
+    if average is not None:
+        average.load(read_weights(path / AVERAGE) if (path / AVERAGE).is_file() else weights)
     return read_state(path)
 
 
@@ -187,15 +198,29 @@ def set_damaged_aside(directory: Path) -> list[str]:
     return damage
 
 
+def save_due(train: TrainConfig, step: int) -> bool:
+    """Whether a checkpoint of this step is regular; with `average = "best"` each validated model is kept."""
+    validated = train.average == "best" and step % train.validate_every == 0
+    return validated or step % train.save_every == 0
+
+
 def to_average(directory: Path, train: TrainConfig) -> list[Path]:
-    """The checkpoints that the bundle averages: the last ones, or the best by validation perplexity.
+    """The checkpoints that the bundle averages: the last ones, or those whose own validation had the best perplexity.
 
     One that a signal left between two regular ones is not among them: it would make the result depend on the signal.
+    A moving average is an average already: of those, one.
     """
-    paths = checkpoints(directory)
-    paths = [path for path in paths[:-1] if step_of(path) % train.save_every == 0] + paths[-1:]
-    best = _by_perplexity(paths)[: train.average_count] if train.average == "best" else []
-    return sorted(best) or paths[-train.average_count :]
+    paths, count = checkpoints(directory), 1 if train.ema else train.average_count
+    if train.average == "best" and (best := _by_perplexity([path for path in paths if _validated(path)])):
+        return sorted(best[:count])
+    regular = [path for path in paths[:-1] if save_due(train, step_of(path))] + paths[-1:]
+    return regular[-count:]
+
+
+def kept_weights(path: Path, train: TrainConfig) -> dict[str, Tensor]:
+    """What a checkpoint was validated by and the bundle is made of: the moving average if there is one."""
+    averaged = train.ema and (path / AVERAGE).is_file()
+    return read_weights(path / (AVERAGE if averaged else WEIGHTS))
 
 
 def prune(directory: Path, train: TrainConfig) -> None:
@@ -222,3 +247,9 @@ def _by_perplexity(paths: list[Path]) -> list[Path]:
         if state.validations:
             scored.append((state.validations[-1][1], path))
     return [path for _, path in sorted(scored)]
+
+
+def _validated(path: Path) -> bool:
+    """Whether it is this checkpoint's model that its last validation scored."""
+    validations = read_state(path).validations
+    return bool(validations) and validations[-1][0] == step_of(path)

@@ -18,6 +18,7 @@ from transduce.config import TrainConfig
 from transduce.model import Noise, Transformer
 from transduce.train.feed import LoadedBatch
 from transduce.train.loss import Loss, smoothed_cross_entropy
+from transduce.train.r_drop import r_drop, twice
 from transduce.train.world import ALONE, World
 
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -25,11 +26,15 @@ WORKER_TOKENS = 512  # with fewer to a worker, operations would be too small to 
 
 
 def batch_loss(model: Transformer, batch: LoadedBatch, noise: Noise | None, smoothing: float) -> Loss:
-    """The loss summed over a batch's target tokens; padded positions are left out before the projection."""
-    hidden = model(batch.source, batch.target, source_padded=batch.source_padded, noise=noise).flatten(0, 1)
-    if batch.present is not None:
-        hidden = hidden.index_select(0, batch.present)
+    """The loss summed over a batch's target tokens."""
+    hidden = states(model, batch, noise)
     return smoothed_cross_entropy(hidden, model.projection.weight, model.projection.bias, batch.expected, smoothing)
+
+
+def states(model: Transformer, batch: LoadedBatch, noise: Noise | None) -> Tensor:
+    """The decoder's states (ND); padded positions are left out before the projection."""
+    hidden: Tensor = model(batch.source, batch.target, source_padded=batch.source_padded, noise=noise).flatten(0, 1)
+    return hidden if batch.present is None else hidden.index_select(0, batch.present)
 
 
 def go_on() -> None:
@@ -104,19 +109,29 @@ class Workers:
         summed: list[Tensor] = []
         for number in range(worker, len(batches), self.count):
             check()
-            loss = self.loss(batches[number], step, number)
-            gradients = list(torch.autograd.grad(objective(loss.smoothed), self.parameters))
+            differentiated, loss = self.loss(batches[number], step, number)
+            gradients = list(torch.autograd.grad(objective(differentiated), self.parameters))
             summed = _summed([summed, gradients]) if summed else gradients
             losses.append(loss)
         return total(losses), summed
 
-    def loss(self, batch: LoadedBatch, step: int, number: int) -> Loss:
-        """Of one batch, in the precision and with the noise of training."""
-        precision = self.train.precision
-        noise = Noise(self.train.seed, step, number, self.world.rank)
+    def loss(self, batch: LoadedBatch, step: int, number: int) -> tuple[Tensor, Loss]:
+        """What is differentiated for one batch, in the precision and with the noise of training, and what is told."""
+        train, projection = self.train, self.model.projection
+        noise = Noise(train.seed, step, number, self.world.rank)
         noise.seed_device(self.device)
-        with torch.autocast(self.device.type, AUTOCAST.get(precision), enabled=precision in AUTOCAST):
-            return batch_loss(self.model, batch, noise, self.train.label_smoothing)
+        with torch.autocast(self.device.type, AUTOCAST.get(train.precision), enabled=train.precision in AUTOCAST):
+            if not train.r_drop:
+                loss = batch_loss(self.model, batch, noise, train.label_smoothing)
+                return loss.smoothed, loss
+            return r_drop(
+                states(self.model, twice(batch), noise),
+                projection.weight,
+                projection.bias,
+                batch.expected,
+                smoothing=train.label_smoothing,
+                alpha=train.r_drop,
+            )
 
     def exchange(self, loss: Loss) -> Loss:
         """Add up every `grad` over all processes; returns the sums of their losses."""

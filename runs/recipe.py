@@ -1,0 +1,77 @@
+"""What a run of a script is trained by, and its outputs, each made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.bundle import MANIFEST, locate
+from transduce.decode.translator import Translator
+from transduce.files import sha256, write_json
+from transduce.settings import search_settings
+from transduce.train.progress import Listener
+from transduce.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A preset and settings; those of a trial come last and win."""
+
+    name: str
+    preset: str
+    settings: tuple[str, ...]
+    tried: tuple[str, ...] = ()
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """How outputs are searched for."""
+        return search_settings(filter(_of_search, (*self.settings, *self.tried)))
+
+    def directory(self, work: Path) -> Path:
+        """Another recipe is another run; another search is the same one."""
+        asked = [self.preset, *(each for each in (*self.settings, *self.tried) if not _of_search(each))]
+        return work / f"{self.name}-{_digest(asked)[:8]}"
+
+    def train(self, work: Path, files: Sequence[str], listener: Listener) -> Path:
+        """The run, trained to its end or gone on with; `files` are the settings that name the corpus."""
+        run = self.directory(work)
+        if (run / "model" / MANIFEST).is_file():
+            listener.note(f"using the model in {run}")
+            return run
+        if (run / "config.toml").is_file():
+            trainer = Trainer.resume(run, listener=listener)
+        else:
+            tried = (each for each in self.tried if not _of_search(each))
+            settings = [*files, *self.settings, *tried]
+            trainer = Trainer(run, preset=self.preset, settings=settings, listener=listener)
+        trainer.run()
+        return run
+
+
+def files(**named: Path) -> list[str]:
+    """The settings that name the files of a corpus: `files(source=..., target=...)`."""
+    return [f"data.{key}={json.dumps([str(path.absolute())])}" for key, path in named.items()]
+
+
+def outputs(work: Path, model: Path, lines: Sequence[str], search: dict[str, Any]) -> list[str]:
+    """What a run or bundle makes of some lines by PyTorch in float32; kept below `work`, so that it is made once."""
+    digest = _digest([sha256(locate(model) / MANIFEST), search, list(lines)])
+    kept = work / "outputs" / f"{digest[:16]}.json"
+    if not kept.is_file():
+        translator = Translator.load(model, engine="pytorch")
+        kept.parent.mkdir(exist_ok=True)
+        write_json(kept, [each.text for each in translator.translate(lines, settings=search)])
+    found: list[str] = json.loads(kept.read_text(encoding="utf-8"))
+    return found
+
+
+def _of_search(setting: str) -> bool:
+    return setting.startswith("search.")
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

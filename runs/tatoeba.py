@@ -1,0 +1,95 @@
+"""What time buys: one run of 120 minutes on Tatoeba's sentences, scored as it was after 15, 30, 60 and 120 of them.
+
+    python -m runs.tatoeba --work DIRECTORY
+
+Each is the bundle that would have ended the run there, made of the checkpoints that there were. A run that is asked for
+15 minutes warms up and saves in less time: it may do better than the first row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from runs.command import Order, obey
+from runs.milestones import Milestone, Milestones, at_the_end, milestone
+from runs.recipe import Recipe, files, outputs
+from runs.record import Record, numbers, section, write_record
+from transduce.bundle import open_bundle
+from transduce.evaluate.bleu import bleu, chrf
+from transduce.paper.corpora import read
+from transduce.paper.result import Table
+from transduce.train.progress import Listeners
+
+NAME, PRESET = "tatoeba", "tiny"
+MILESTONES, MINUTES = (15, 30, 60), 120
+SETTINGS = (
+    f"train.minutes={MINUTES}",
+    "model.dropout=0.1",
+    "train.save_every=250",
+    "search.beam=5",
+)
+
+
+def publish(order: Order) -> None:
+    """Train, score validation at each time, and, if nothing is only tried, the test set."""
+    recipe = Recipe(NAME, PRESET, SETTINGS, order.tried)
+    directory = recipe.directory(order.work)
+    listener = Listeners(order.listener, Milestones(directory, MILESTONES))
+    run = recipe.train(order.work, corpus(order.data), listener)
+    config = open_bundle(run).config
+    models = {minutes: milestone(run, minutes) for minutes in MILESTONES} | {config.train.minutes: at_the_end(run)}
+    found = {
+        part: [row(order, minutes, each, part, recipe) for minutes, each in models.items()]
+        for part in (("dev",) if order.tried else ("dev", "test"))
+    }
+    for each in found["dev"]:
+        order.listener.note(f"{each['minutes']:g} minutes: development BLEU {each['scores'][0]['value']:.2f}")
+    if order.tried:
+        return
+    record = write_record(order.results, NAME, config, scores=found)
+    order.listener.note(show(record))
+
+
+def corpus(data: Path) -> list[str]:
+    """The settings that name the training and the development pairs."""
+    train, valid = (sides(data, part) for part in ("train", "dev"))
+    return files(source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
+
+
+def sides(data: Path, part: str) -> tuple[Path, Path]:
+    """The two files of one part."""
+    directory = data / "tatoeba-en-de"
+    return directory / f"{part}.en.gz", directory / f"{part}.de.gz"
+
+
+def row(order: Order, minutes: float | None, kept: Milestone, part: str, recipe: Recipe) -> dict[str, Any]:
+    """How good the run was at this time: sacreBLEU and chrF."""
+    pairs = read(sides(order.data, part))
+    found = outputs(order.work, kept.bundle, [source for source, _ in pairs], recipe.search)
+    right = [target for _, target in pairs]
+    facts = {"minutes": minutes, "updates": kept.updates, "seconds": kept.seconds, "checkpoints": kept.checkpoints}
+    return {**facts, "scores": [numbers(score) for score in (bleu(found, right), chrf(found, right))]}
+
+
+def show(record: Record) -> str:
+    """The result for docs/results.md."""
+    rows = [
+        [
+            f"{test['minutes']:g}",
+            f"{test['updates']:,}",
+            f"{dev['scores'][0]['value']:.2f}",
+            f"{test['scores'][0]['value']:.2f}",
+            f"{test['scores'][1]['value']:.2f}",
+        ]
+        for dev, test in zip(record["scores"]["dev"], record["scores"]["test"], strict=True)
+    ]
+    heading = ["minutes", "updates", "development BLEU", "test BLEU", "test chrF2"]
+    sentences = record["scores"]["test"][0]["scores"][0]["sentences"]
+    text = f"One run, as it was after so many minutes; sacreBLEU and chrF2 of {sentences:,} test sentences."
+    title = "Tatoeba, English to German: what time buys"
+    return section(record, title=title, text=text, table=Table(NAME, heading, rows))
+
+
+if __name__ == "__main__":
+    obey(__doc__, publish)

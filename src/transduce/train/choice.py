@@ -1,0 +1,123 @@
+"""Which preset suits a corpus and a budget, when the user names none; and for how long a preset should be trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.config import TrainConfig
+from transduce.data.report import CorpusReport
+from transduce.settings import load_config
+
+TOKENS_A_WORD = 1.4
+"""Of what stands between spaces: Multi30k and Tatoeba have 1.3 to 1.5, with vocabularies of 5,000 and 8,000."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """From so many pairs on: this preset with these settings, if it gets the updates that it needs."""
+
+    pairs: int
+    preset: str
+    needs: int
+    settings: tuple[str, ...] = ()
+
+
+TABLE = (
+    Row(0, "tiny", 3_200, ("text.vocabulary=1000",)),
+    Row(300, "tiny", 3_200),
+    Row(200_000, "small", 8_000),
+    Row(2_000_000, "base", 16_000),
+)
+"""Smaller presets first. From 200,000 pairs on it is a rule of thumb that no training has been held against yet:
+`benchmarks/choice.py` does that. What a preset needs is four of its warm-ups, as with fewer updates the warm-up is cut
+short (calibration.py). Fewer than 300 lines can hold fewer subwords than tiny asks for, which would be refused."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a corpus: the pairs of an epoch, and the tokens of a side on the average, its end included."""
+
+    pairs: float
+    source: float
+    target: float
+
+    @classmethod
+    def of(cls, report: CorpusReport) -> Size:
+        """Guessed from what the doctor counted: there is no vocabulary yet."""
+        source, target = (TOKENS_A_WORD * report.lengths[f"{side} words"].mean + 1 for side in ("source", "target"))
+        return cls(sum(part.seen for part in report.parts), source, target)
+
+    @property
+    def longer(self) -> float:
+        """Tokens of the side that fills batches first."""
+        return max(self.source, self.target)
+
+    def tokens_an_update(self, train: TrainConfig) -> float:
+        """Target tokens, on the average; those of a full update if there is no end of pairs."""
+        if math.isinf(self.pairs):
+            return train.batch_tokens * self.target / self.longer
+        return self.pairs * self.target / self.updates_per_epoch(train)
+
+    def updates_per_epoch(self, train: TrainConfig) -> int:
+        """About as many as `Batching` will cut."""
+        return max(1, math.ceil(self.pairs * self.longer / train.batch_tokens))
+
+
+def without_end(preset: str) -> None:
+    """No budget limits the updates that a preset gets."""
+
+
+def choose_preset(pairs: int, updates: Callable[[str], int | None] = without_end, budget: str = "") -> tuple[str, str]:
+    """The largest preset for so many pairs that gets the updates it needs, else the smallest; and why.
+
+    `updates` says how many a preset would get in the `budget`; it is asked only where there is a choice.
+    """
+    rows = list(reversed(suitable(pairs).values()))
+    others: list[str] = []
+    for row in rows:
+        got = updates(row.preset) if len(rows) > 1 else None
+        if got is None:
+            return row.preset, by_size(pairs)
+        needed = f" of the {row.needs:,} it needs" if got < row.needs else ""
+        if not needed or row is rows[-1]:
+            here = f"{pairs:,} pairs, {budget}: about {got:,} updates here{needed}"
+            return row.preset, "; ".join([here, *others])
+        others.append(f"{row.preset} would get {got:,}{needed}")
+    raise AssertionError("the table has a row for any number of pairs")
+
+
+def suitable(pairs: int) -> dict[str, Row]:
+    """The row of each preset that so many pairs are enough for, smaller ones first."""
+    return {row.preset: row for row in TABLE if row.pairs <= pairs}
+
+
+def by_size(pairs: int) -> str:
+    """Where a number of pairs stands in the table."""
+    limits = [row.pairs for row in TABLE if row.pairs > pairs]
+    return f"{pairs:,} pairs are " + (f"fewer than {limits[0]:,}" if limits else f"at least {TABLE[-1].pairs:,}")
+
+
+def settings_of(preset: str, pairs: int, given: Mapping[str, Any]) -> list[str]:
+    """What the table sets beside the preset, without the keys of a table of settings that was given."""
+
+    def chosen(setting: str) -> bool:
+        section, _, key = setting.partition("=")[0].partition(".")
+        return key not in given.get(section, {})
+
+    return [setting for setting in suitable(pairs)[preset].settings if chosen(setting)]
+
+
+def recommended_updates(train: TrainConfig) -> int:
+    """As many as the recipe says; else as many warm-ups as the paper's base model was trained for (section 5.2)."""
+    paper = load_config(preset="wmt14-en-de").train
+    assert paper.steps is not None, "the paper says how long it trained"
+    return train.steps or train.warmup_steps * paper.steps // paper.warmup_steps
+
+
+def budget_in_words(train: TrainConfig) -> str:
+    """The limits that are set."""
+    limits = {"minutes": train.minutes, "updates": train.steps, "epochs": train.epochs}
+    return " or ".join(f"{limit:,.10g} {what}" for what, limit in limits.items() if limit)

@@ -1,0 +1,84 @@
+"""`train.average = "best"`: the bundle is the mean of the models that validated best, and of no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from test_training import new_loop
+from transduce import Trainer
+from transduce.bundle import WEIGHTS, read_weights
+from transduce.data.store import Store
+from transduce.settings import load_config
+from transduce.text import Symbols
+from transduce.train.loop import Loop
+from transduce.train.progress import Validation
+from transduce.train.state import State, checkpoints, read_state, save_checkpoint, step_of, to_average
+from trials import Recorder, copy_of
+
+Letters = tuple[Store, Symbols]
+BEST = "train.average=best"
+SCORES = {3: 2.0, 6: 5.0, 9: 4.0, 12: 6.0, 15: 3.0}
+
+
+def scored(letters: Letters, directory: Path, *settings: str) -> Loop:
+    """A loop whose validations, every 3 updates, have these scores; checkpoints are asked for every 5."""
+    loop = new_loop(*letters, directory, "train.validate_every=3", "train.save_every=5", *settings)
+    loop.validate = lambda step: Validation(step, SCORES[step], 0.0, (), 0.0)
+    return loop
+
+
+def steps_of(paths: list[Path]) -> list[int]:
+    return [step_of(path) for path in paths]
+
+
+def test_each_validated_model_is_saved_though_checkpoints_fall_elsewhere(tmp_path: Path, letters: Letters) -> None:
+    loop = scored(letters, tmp_path / "a", "train.steps=16", BEST, "train.average_count=2", "train.keep=20")
+    loop.run()
+    assert steps_of(checkpoints(tmp_path / "a")) == [3, 5, 6, 9, 10, 12, 15, 16]
+    # the model of step 5 was saved after the best validation, but it is not the one that was validated
+    assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [3, 15]
+
+
+def test_the_best_outlive_the_newest(tmp_path: Path, letters: Letters) -> None:
+    loop = scored(letters, tmp_path / "a", "train.steps=16", BEST, "train.average_count=3", "train.keep=1")
+    loop.run()
+    assert steps_of(checkpoints(tmp_path / "a")) == [3, 9, 15, 16]
+    assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [3, 9, 15]
+
+
+def test_the_last_are_saved_and_averaged_as_before(tmp_path: Path, letters: Letters) -> None:
+    loop = scored(letters, tmp_path / "a", "train.steps=16", "train.average_count=2", "train.keep=20")
+    loop.run()
+    assert steps_of(checkpoints(tmp_path / "a")) == [5, 10, 15, 16]
+    assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [15, 16]
+
+
+@pytest.mark.parametrize(("average", "expected"), [("best", [2]), ("last", [4])])
+def test_of_moving_averages_one_is_kept(tmp_path: Path, letters: Letters, average: str, expected: list[int]) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
+    loop.run()
+    for step, perplexity in ((1, 4.0), (2, 3.0), (3, 5.0), (4, 3.5)):
+        state = State(step=step, validations=((step, perplexity, 0.0),))
+        save_checkpoint(tmp_path / "b", loop.model, loop.optimizer, state)
+    settings = ["train.ema=0.9", "train.average_count=3", "train.save_every=1", f"train.average={average}"]
+    assert steps_of(to_average(tmp_path / "b", load_config(settings=settings).train)) == expected
+
+
+def test_the_bundle_is_the_mean_of_the_best_and_the_log_names_them(small_run: Path, tmp_path: Path) -> None:
+    run = copy_of(small_run, tmp_path / "run", steps=7, save_every=5, validate_every=2, average="best", average_count=2)
+    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    heard = Recorder()
+    Trainer.resume(run, listener=heard).run()
+    scores = {step: perplexity for step, perplexity, _ in read_state(checkpoints(run / "checkpoints")[-1]).validations}
+    assert list(scores) == [2, 4, 6]
+    best = sorted(sorted(scores, key=scores.__getitem__)[:2])
+    weights = [read_weights(run / "checkpoints" / f"step-{step:08d}" / WEIGHTS) for step in best]
+    for name, weight in read_weights(run / "model" / WEIGHTS).items():
+        mean = (weights[0][name].double() + weights[1][name].double()) / 2
+        assert torch.equal(weight, mean.float())
+    told = f"averaged 2 checkpoints, those of steps {best[0]}, {best[1]}: validation perplexity"
+    assert any(line.startswith(told) for line in heard.said)
+    assert any("each validation is saved" in line for line in heard.said)

@@ -1,0 +1,256 @@
+"""The scripts of published results: what they keep, what they leave alone, what they write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs import cmudict, multi30k, options, student, tatoeba
+from runs.command import RESULTS, Order
+from runs.page import MARK, PAGE, SECTIONS, page
+from runs.recipe import Recipe
+from runs.record import changed
+from transduce import Translator
+from transduce.bundle import open_bundle
+from transduce.config import Config, DataConfig, TrainConfig
+from transduce.errors import Interrupted, UserError
+from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
+from transduce.train.loop import Loop
+from trials import SMALL, StopAfter, content
+
+SHORT = "search.extra_length=3"
+QUICK = (*SMALL, "train.steps=4", "train.validate_every=2", "train.save_every=1", "search.beam=2", SHORT)
+PARTS = {"train": 120, "val": 6, "dev": 6, "test": 6, **dict.fromkeys(multi30k.TESTS, 5)}
+
+
+@pytest.fixture
+def order(tmp_path: Path, phrasebook: Path) -> Order:
+    """A place for everything, and a few phrases in place of each corpus."""
+    data = tmp_path / "data"
+    for language in ("en", "de"):
+        lines = (phrasebook / f"train.{language}").read_text(encoding="utf-8").split("\n")
+        for start, (part, count) in enumerate(PARTS.items()):
+            for corpus in ("multi30k", "tatoeba-en-de"):
+                (data / corpus).mkdir(parents=True, exist_ok=True)
+                text = "".join(line + "\n" for line in lines[200 * start : 200 * start + count])
+                (data / corpus / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "work").mkdir()
+    return Order(tmp_path / "work", data=data, results=tmp_path / "results")
+
+
+@pytest.fixture
+def finished(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of all trainings: a run that is there."""
+    monkeypatch.setattr(Recipe, "train", lambda *arguments: run)
+    for module in (multi30k, options):
+        monkeypatch.setattr(module, "SETTINGS", ("search.beam=2", SHORT))
+    return run
+
+
+def trying(order: Order, *settings: str) -> Order:
+    return Order(order.work, settings, order.data, order.results)
+
+
+def written(order: Order, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((order.results / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def refuse(what: str) -> Callable[..., None]:
+    def refused(*arguments: object, **options: object) -> None:
+        raise AssertionError(what)
+
+    return refused
+
+
+def test_a_result_says_how_it_came_about(order: Order, finished: Path) -> None:
+    multi30k.publish(order)
+    record = written(order, "multi30k")
+    assert {"date", "command", "commit", "seed", "preset", "config", "environment", "scores"} == set(record)
+    assert record["command"] == "python -m runs.multi30k --work DIRECTORY"
+    assert record["config"]["data.source"] == ["train.en"]
+    assert record["config"]["train.steps"] == open_bundle(finished).config.train.steps
+    for path in (order.work, finished, Path.home()):
+        assert str(path) not in json.dumps(record)
+
+
+def test_scores_are_those_of_the_outputs(order: Order, finished: Path) -> None:
+    multi30k.publish(order)
+    lines = {}
+    for language in ("en", "de"):
+        data = gzip.decompress((order.data / "multi30k" / f"test_2016_flickr.{language}.gz").read_bytes())
+        lines[language] = data.decode().removesuffix("\n").split("\n")
+    translator = Translator.load(finished, engine="pytorch")
+    settings = {"beam": 2, "extra_length": 3}
+    texts = [each.text for each in translator.translate(lines["en"], settings=settings)]
+    moses, sacre = written(order, "multi30k")["scores"]["test_2016_flickr"]
+    assert moses["value"] == lowercased_moses_bleu(texts, lines["de"], language="de").value
+    assert sacre["value"] == bleu(texts, lines["de"], lowercase=True).value
+
+
+@pytest.mark.usefixtures("finished")
+def test_what_was_translated_is_not_translated_again(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    multi30k.publish(order)
+    first = written(order, "multi30k")["scores"]
+    monkeypatch.setattr(Translator, "load", refuse("translated again"))
+    multi30k.publish(order)
+    assert written(order, "multi30k")["scores"] == first
+
+
+@pytest.mark.usefixtures("finished")
+def test_a_trial_leaves_test_sets_and_results_alone(order: Order) -> None:
+    for path in order.data.rglob("test*"):
+        path.unlink()
+    multi30k.publish(trying(order, "search.beam=1"))
+    assert not order.results.exists()
+
+
+def test_another_recipe_is_another_run_and_another_search_is_not(tmp_path: Path) -> None:
+    def place(*tried: str) -> Path:
+        return Recipe("name", "tiny", ("train.steps=4", "search.beam=5"), tried).directory(tmp_path)
+
+    assert place("search.beam=1") == place()
+    assert len({place(), place("train.ema=0.9"), place("train.ema=0.99")}) == 3
+    assert Recipe("name", "tiny", ("search.beam=5",), ("search.beam=1",)).search == {"beam": 1}
+
+
+def test_a_script_that_was_broken_off_goes_on_to_the_same_end(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi30k, "SETTINGS", QUICK)
+    recipe = Recipe("multi30k", "tiny", QUICK)
+    files = multi30k.corpus(order.data)
+    whole = recipe.train(order.work / "unbroken", files, order.listener)
+    with pytest.raises(Interrupted):
+        recipe.train(order.work, files, StopAfter({2}, 15))
+    multi30k.publish(order)
+    broken = recipe.directory(order.work)
+    assert (broken / "model" / "model.safetensors").read_bytes() == (whole / "model/model.safetensors").read_bytes()
+    assert written(order, "multi30k")["config"]["train.steps"] == 4
+
+
+def test_what_time_buys_is_what_the_checkpoints_held_then(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = [each for each in QUICK if not each.startswith("train.steps")]
+    monkeypatch.setattr(tatoeba, "SETTINGS", (*settings, "train.minutes=6", "train.average_count=2"))
+    monkeypatch.setattr(tatoeba, "MILESTONES", (2.5, 4))
+    monkeypatch.setattr(Loop, "seconds", property(lambda loop: 60.0 * loop.state.step))  # an update takes a minute
+    tatoeba.publish(order)
+    found = written(order, "tatoeba")["scores"]["test"]
+    assert [(row["minutes"], row["updates"]) for row in found] == [(2.5, 2), (4, 4), (6, 6)]
+    assert [row["checkpoints"] for row in found] == [2, 2, 2]
+    (run,) = order.work.glob("tatoeba-*")
+    shorter = Recipe("shorter", "tiny", (*settings, "train.steps=4", "train.average_count=2"))
+    ended = shorter.train(order.work, tatoeba.corpus(order.data), order.listener)
+    assert (run / "milestones/4/model.safetensors").read_bytes() == (ended / "model/model.safetensors").read_bytes()
+
+
+def test_a_time_without_a_checkpoint_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"before 15 minutes: lower train\.save_every"):
+        tatoeba.milestone(tmp_path, 15)
+
+
+@pytest.mark.parametrize(
+    ("effect", "seeds", "expected"),
+    [
+        (0.3, [40.0, 40.5, 40.2], "noise"),
+        (-0.5, [40.0, 40.5, 40.2], "noise"),
+        (0.6, [40.0, 40.5, 40.2], "better"),
+        (-0.6, [40.0, 40.5, 40.2], "worse"),
+    ],
+)
+def test_an_effect_within_the_spread_of_seeds_is_noise(effect: float, seeds: list[float], expected: str) -> None:
+    assert options.verdict(effect, seeds) == expected
+
+
+def test_options_are_scored_arm_by_arm_on_validation_alone(order: Order, finished: Path) -> None:
+    for path in order.data.rglob("test*"):
+        path.unlink()
+    options.publish(order)
+    rows = written(order, "options")["rows"]
+    assert [row["option"] for row in rows] == ["none"] * 3 + list(options.ARMS)
+    assert [row["seed"] for row in rows] == [1, 2, 3] + [1] * len(options.ARMS)
+    table = options.show(written(order, "options"))
+    assert table.count("| +0.00 | noise |") == len(options.ARMS)  # one run stands for all
+    with pytest.raises(UserError, match="change them in the script"):
+        options.publish(trying(order, "train.ema=0.9"))
+
+
+def test_every_arm_is_a_configuration() -> None:
+    from transduce.settings import load_config
+
+    scripts = (multi30k, cmudict, tatoeba, student)
+    asked = [(script.PRESET, script.SETTINGS) for script in scripts]
+    asked += [(multi30k.PRESET, (*options.SETTINGS, *settings)) for settings in options.ARMS.values()]
+    for preset, settings in asked:
+        assert load_config(preset=preset, settings=settings).train.minutes is not None
+
+
+def test_student_and_teacher_are_measured_on_the_same_lines(
+    order: Order, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(student, "teach", lambda order, teacher: teacher)
+    monkeypatch.setattr(student, "ROUNDS", 2)
+    student.publish(order)
+    rows = written(order, "student")["rows"]
+    assert [(row["model"], row["beam"]) for row in rows] == [
+        (model, beam) for model in ("teacher", "student") for beam in (1, 5)
+    ]
+    assert [row["score"] for row in rows[:2]] == [row["score"] for row in rows[2:]]  # one run stands for both
+    assert all(len(row["seconds"]) == 2 and row["score"]["sentences"] == 5 for row in rows)
+    assert rows[0]["parameters"] == Translator.load(finished).reference.model.num_parameters()
+
+
+def test_paths_stay_out_of_a_result() -> None:
+    data = DataConfig(source=("/home/me/a.en", "b.en"), store="/home/me/store")
+    found = changed(Config(data=data, train=TrainConfig(start="/home/me/run", seed=7)))
+    assert found == {
+        "data.source": ["a.en", "b.en"],
+        "data.store": "store",
+        "train.start": "run",
+        "train.seed": 7,
+    }
+
+
+@pytest.mark.usefixtures("finished")
+def test_the_page_has_what_was_published_and_keeps_what_is_written_by_hand(order: Order) -> None:
+    by_hand = "# Results\n\nBy hand."
+    assert page(by_hand, order.results) == f"{by_hand}\n\n{MARK}\n"
+    multi30k.publish(order)
+    shown = page(by_hand, order.results)
+    assert shown.startswith(f"{by_hand}\n\n{MARK}\n\n## Multi30k")
+    assert shown.count("## ") == 1
+    for part, (moses, sacre) in written(order, "multi30k")["scores"].items():
+        (row,) = [line for line in shown.split("\n") if line.startswith(f"| {part} |")]
+        assert f"{moses['value']:.2f}" in row
+        assert f"{sacre['value']:.2f}" in row
+    assert page(shown, order.results) == shown
+
+
+def test_the_published_page_is_that_of_the_published_results() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, RESULTS) == text
+    assert {path.stem for path in RESULTS.glob("*.json")} <= set(SECTIONS)
+
+
+def test_runs_that_are_there_are_not_touched(order: Order, finished: Path) -> None:
+    before = content(finished / "model")
+    multi30k.publish(order)
+    assert content(finished / "model") == before
+
+
+@pytest.mark.usefixtures("finished")
+def test_pronunciations_are_scored_on_development_words_before_test_words(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cmudict, "SETTINGS", (SHORT,))
+    (order.data / "cmudict").mkdir()
+    for part, text in (("dev", "The\tDH AH\nThe\tDH IY\ndog\tD AO G\n"), ("test", "cat\tK AE T\n")):
+        (order.data / "cmudict" / f"{part}.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    cmudict.publish(order)
+    scores = written(order, "cmudict")["scores"]
+    assert (scores["dev"]["words"], scores["dev"]["several"], scores["test"]["words"]) == (2, 1, 1)
+    assert scores["test"]["wer"] == 100
+    assert "| ours | 100.00 |" in cmudict.show(written(order, "cmudict"))
