@@ -35,7 +35,7 @@ def train(
     from_: Annotated[
         Path | None, typer.Option("--from", help="Start from this run's or bundle's weights and vocabulary.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="Shape and recipe; else chosen by the size of the corpus.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Shape and recipe; else chosen by corpus and time.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value; see `transduce config`.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop after so much time.")] = None,
