@@ -30,7 +30,7 @@ from transduce.bundle import (
     write_bundle,
     write_manifest,
 )
-from transduce.config import Config
+from transduce.config import Config, CorpusConfig
 from transduce.errors import BundleError, UserError
 
 FILES = ("README.md", "codec/joint/codec.json", "codec/joint/subwords.model", "config.toml", WEIGHTS)
@@ -102,8 +102,10 @@ def test_no_file_tells_where_or_by_whom_it_was_made(bundle: Path, run: Path, ses
 def test_training_files_are_kept_by_name_only(bundle: Path, tmp_path: Path, path: str) -> None:
     opened = open_bundle(bundle)
     files = {"source": (path,), "target": (path,), "valid_source": (path,), "valid_target": (path,)}
-    data = opened.config.data.model_copy(update={**files, "store": "/home/someone/secret"})
-    rewrite(tmp_path / "new", opened, config=opened.config.model_copy(update={"data": data}))
+    corpora = (CorpusConfig(source=(path,), target=(path,)), CorpusConfig(pairs=(path,)))
+    data = opened.config.data.model_copy(update={**files, "corpora": corpora, "store": "/home/someone/secret"})
+    train = opened.config.train.model_copy(update={"start": "/home/someone/secret/run"})
+    rewrite(tmp_path / "new", opened, config=opened.config.model_copy(update={"data": data, "train": train}))
     assert all(b"secret" not in data for data in content(tmp_path / "new").values())
     assert open_bundle(tmp_path / "new").config.data.source == ("a.en",)
 

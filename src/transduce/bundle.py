@@ -262,4 +262,9 @@ def _codec_files(directory: Path) -> list[str]:
 def _without_paths(config: Config) -> Config:
     files = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
     names = {field: tuple(file_name(p) for p in getattr(config.data, field)) for field in files}
-    return config.model_copy(update={"data": config.data.model_copy(update={**names, "store": None})})
+    corpora = tuple(
+        each.model_copy(update={field: tuple(map(file_name, getattr(each, field))) for field in files[:3]})
+        for each in config.data.corpora
+    )
+    data = config.data.model_copy(update={**names, "corpora": corpora, "store": None})
+    return config.model_copy(update={"data": data, "train": config.train.model_copy(update={"start": None})})

@@ -88,7 +88,7 @@ def rehearse(run: Path, directory: Path, *, steps: int) -> Config:
         record = json.loads((run / RECORD).read_text(encoding="utf-8"))
     except ValueError:
         raise RunError(f"{run / RECORD}: damaged: start again with another --out") from None
-    budget = {"steps": steps, "epochs": None, "minutes": None, "patience": None}
+    budget = {"steps": steps, "epochs": None, "minutes": None, "patience": None, "start": None}
     intervals = {"save_every": max(1, steps // SAVES), "validate_every": max(1, steps // 4)}
     train = config.train.model_copy(update=budget | intervals)
     config = config.model_copy(update={"train": train})
