@@ -188,6 +188,13 @@ def test_a_config_is_frozen_and_a_table_is_not_changed() -> None:
         config.train.seed = 3  # type: ignore[misc]
 
 
+def test_two_passes_that_are_compared_must_differ_by_dropout() -> None:
+    settings = ["train.r_drop=5.0", "model.dropout=0.0"]
+    with pytest.raises(ConfigError, match=r"compares equal passes: set model\.dropout or train\.r_drop=0$"):
+        load_config(preset="tiny", settings=settings)
+    assert load_config(preset="tiny", settings=[*settings, "model.word_dropout=0.1"]).train.r_drop == 5.0
+
+
 def test_learned_positions_must_reach_the_longest_pair() -> None:
     settings = ["model.positions=learned", "model.max_positions=128"]
     with pytest.raises(ConfigError, match=r"data\.max_length 256, model\.max_positions 128"):

@@ -18,6 +18,7 @@ from transduce.data.batching import Batch
 from transduce.model import Noise, Transformer
 from transduce.settings import load_config
 from transduce.text.codec import PAD
+from transduce.train import loop
 from transduce.train.feed import load
 from transduce.train.workers import batch_loss
 from trials import SMALL
@@ -37,7 +38,8 @@ Run = Callable[..., Path]
 
 
 @pytest.fixture
-def train(tmp_path: Path, phrasebook: Path) -> Run:
+def train(tmp_path: Path, phrasebook: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(loop, "REPORT_SECONDS", float("inf"))  # the one report is of all updates before validation
     files = []
     for side, name in (("source", "train.en"), ("target", "train.de")):
         lines = (phrasebook / name).read_text(encoding="utf-8").split("\n")[:600]

@@ -319,6 +319,13 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _r_drop_needs_dropout(self) -> Config:
+        rates = (getattr(self.model, f"{place}dropout") for place in ("", "attention_", "relu_", "word_"))
+        if self.train.r_drop and not any(rates):
+            raise ValueError("train.r_drop without dropout compares equal passes: set model.dropout or train.r_drop=0")
+        return self
+
+    @model_validator(mode="after")
     def _positions_suffice(self) -> Config:
         if self.model.positions == "learned" and self.data.max_length >= self.model.max_positions:
             limits = f"data.max_length {self.data.max_length}, model.max_positions {self.model.max_positions}"

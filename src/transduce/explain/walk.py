@@ -45,17 +45,18 @@ def walk(translator: Translator, sentence: str, *, layer: int = 0, head: int = 0
     shifted = translator.target_codec.pieces(target)
     chosen = translator.target_codec.pieces([*target[1:], EOS])
     token, step = _places(computed, layer, head)
+    deep = [min(layer, len(stack) - 1) for stack in (computed.encoder, computed.decoder)]  # stacks may differ in depth
     stages = [
         _tokens("The text becomes tokens", read, source),
         _input("Encoder input: embedding and position", computed.source, config, read, token),
         *(
-            encoder_layer(config, place, sublayers, Look(read, read, token, head), opened=place == layer)
+            encoder_layer(config, place, sublayers, Look(read, read, token, head), opened=place == deep[0])
             for place, sublayers in enumerate(computed.encoder)
         ),
         _tokens("What the decoder has read: the output, one place to the right", shifted, target),
         _input("Decoder input: embedding and position", computed.target, config, shifted, step),
         *(
-            decoder_layer(config, place, sublayers, Look(shifted, read, step, head), opened=place == layer)
+            decoder_layer(config, place, sublayers, Look(shifted, read, step, head), opened=place == deep[1])
             for place, sublayers in enumerate(computed.decoder)
         ),
         _output(translator, computed, shifted, step),

@@ -64,7 +64,9 @@ def describe_data(prepared: Prepared) -> str:
 def describe_recipe(config: Config) -> str:
     """How it is trained, by the names of section 5."""
     train = config.train
+    options = {"BPE-dropout": train.bpe_dropout, "word dropout": config.model.word_dropout, "R-Drop": train.r_drop}
+    chosen = "".join(f", {name} {value:g}" for name, value in options.items() if value)
     return (
         f"{train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout {config.model.dropout}, "
-        f"label smoothing {train.label_smoothing}, seed {train.seed}"
+        f"label smoothing {train.label_smoothing}{chosen}, seed {train.seed}"
     )
