@@ -26,6 +26,7 @@ SETTINGS = ("train.minutes=20", 'text.normalize=["lower"]', "search.beam=5")
 SEEDS = (1, 2, 3)
 BASELINE = "none"
 ARMS: dict[str, tuple[str, ...]] = {
+    "train.bpe_dropout = 0.05": ("train.bpe_dropout=0.05",),
     "train.bpe_dropout = 0.1": ("train.bpe_dropout=0.1",),
     "train.r_drop = 5": ("train.r_drop=5.0",),
     "model.word_dropout = 0.1": ("model.word_dropout=0.1",),
