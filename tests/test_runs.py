@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from runs import cmudict, multi30k, options, student, tatoeba
 from runs.command import RESULTS, Order
@@ -17,6 +18,7 @@ from runs.recipe import Recipe
 from runs.record import changed
 from transduce import Translator
 from transduce.bundle import open_bundle
+from transduce.cli import app
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
@@ -201,6 +203,18 @@ def test_student_and_teacher_are_measured_on_the_same_lines(
     assert [row["score"] for row in rows[:2]] == [row["score"] for row in rows[2:]]  # one run stands for both
     assert all(len(row["seconds"]) == 2 and row["score"]["sentences"] == 5 for row in rows)
     assert rows[0]["parameters"] == Translator.load(finished).reference.model.num_parameters()
+
+
+def test_a_student_is_taught_by_the_command_and_gone_on_with(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(student, "app", lambda words, standalone_mode: asked.append(words))
+    run = student.teach(order, Path("teacher"))
+    run.with_name(f"{run.name}.distill.json").write_text("{}")
+    assert student.teach(order, Path("teacher")) == run
+    assert asked[1] == ["distill", "--resume", str(run)]
+    assert asked[0][:2] == ["distill", "teacher"]
+    known = {name for each in get_command(app).commands["distill"].params for name in each.opts}  # type: ignore[attr-defined]
+    assert {word for words in asked for word in words if word.startswith("--")} <= known
 
 
 def test_paths_stay_out_of_a_result() -> None:
