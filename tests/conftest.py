@@ -41,6 +41,14 @@ BUNDLE_SETTINGS = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One test that needs the shared run comes first, the others last: while a worker trains it, none has to wait."""
+    users = [item for item in items if "run" in getattr(item, "fixturenames", ())]
+    if users:
+        first, others = users[0], set(users)
+        items[:] = [first, *(item for item in items if item not in others), *users[1:]]
+
+
 @pytest.fixture(scope="session")
 def session_directory(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A directory that all workers of this session share."""

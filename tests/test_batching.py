@@ -188,7 +188,7 @@ def test_little_of_the_phrasebook_is_padding(tmp_path: Path, tokens: int, share:
     assert padding(write_store(tmp_path / "ids", triples, codec, codec, max_length=200), tokens) < share
 
 
-@pytest.mark.parametrize("vocabulary", [5_000, 10_000])
+@pytest.mark.parametrize("vocabulary", [5_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_at_most_a_fortieth_of_multi30k_is_padding_and_nine_tenths_of_the_budget_are_used(
     tmp_path: Path, vocabulary: int
 ) -> None:

@@ -128,7 +128,7 @@ def test_bad_bytes_are_replaced_and_their_line_is_named(bundle: Path, tmp_path: 
 
 
 def test_a_line_too_long_for_the_model_is_split_and_named(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def repeat(self: Translator, requests: list[Request], search: object) -> list[list[Hypothesis]]:
+    def repeat(self: Translator, requests: list[Request], *rest: object) -> list[list[Hypothesis]]:
         return [[Hypothesis(request.source, 0.0, 0.0)] for request in requests]  # one vocabulary for both sides
 
     monkeypatch.setattr(Translator, "_search", repeat)

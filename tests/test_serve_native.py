@@ -92,7 +92,8 @@ def test_search_options_are_followed(app: FastAPI, translator: Translator) -> No
     short = translate(app, text=SENTENCES[0], search={"max_length": 2})
     expected = translator.translate(SENTENCES[:1], settings={"max_length": 2})
     assert short["translations"][0]["text"] == expected[0].text
-    assert short["engine"] == "pytorch"
+    assert short["engine"] == "ctranslate2"
+    assert translate(app, text=SENTENCES[0], search={"no_repeat": 2})["engine"] == "pytorch"
 
 
 def test_the_n_best_are_told_best_first(app: FastAPI) -> None:
