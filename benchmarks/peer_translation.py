@@ -1,8 +1,8 @@
 """eole and JoeyNMT translate, by their own commands, with models of our shape that they have made themselves.
 
 Our weights do not fit them: eole's decoder has its norms elsewhere, JoeyNMT has biases in its attention. A model is
-made by an update or two of training and kept in the cache; as it knows nothing of where an output ends, every output
-is made equally long. Lines come and go as our subwords; cutting is not in their time.
+made by an update or two of training and kept in the cache; as it knows nothing of where an output ends, it is told how
+long outputs are. Lines come and go as our subwords; cutting is not in their time.
 """
 
 from __future__ import annotations
@@ -161,4 +161,7 @@ def measure(name: str, corpus: Text, test: Text, *, beam: int, rounds: int) -> R
             speeds.append((len(lines) - FEW) / (seconds - starting))
     except (PeerError, subprocess.TimeoutExpired) as error:
         return Rate(name, reason=str(error), lines=LINES)
-    return Rate(name, speeds, lines=LINES, words=statistics.mean(map(len, outputs)))
+    made = statistics.mean(map(len, outputs))
+    if made != LENGTH:
+        return Rate(name, reason=f"outputs of {made:.1f} tokens where {LENGTH} were asked for", lines=LINES)
+    return Rate(name, speeds, lines=LINES)

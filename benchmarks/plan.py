@@ -256,7 +256,8 @@ def translating_peers(rounds: int) -> list[Task]:
     def task(name: str) -> Task:
         def ours() -> list[float]:
             few = {translators.OURS: 2_000}
-            return contest(weights(text()), text(), held_out(), few, beam=4, rounds=2, length=LENGTH).speeds[0].rounds
+            rate = contest(weights(text()), text(), held_out(), few, beam=4, rounds=2).speeds[0]
+            return [speed * (rate.tokens or 0) for speed in rate.rounds]
 
         def run(results: Results) -> None:
             before = ours()

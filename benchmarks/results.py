@@ -77,6 +77,8 @@ class Rate(Speed):
     bleu: float | None = None
     words: float | None = None
     """Of an output, on average."""
+    tokens: float | None = None
+    """Of an output, on average, the end token not counted."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ class Results:
     shares: dict[str, Shares] = field(default_factory=dict)
     translation: dict[str, Contest] = field(default_factory=dict)
     translation_peers: list[Rate] = field(default_factory=list)
-    """With models of their own, by their own commands."""
+    """With models of their own, by their own commands; beside them are ours, in tokens of output a second."""
     cold: Cold | None = None
     serving: dict[str, Serving] = field(default_factory=dict)
     """By the name of the model."""

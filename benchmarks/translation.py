@@ -17,7 +17,9 @@ from benchmarks.conversation import NOTHING, ContenderError, Conversation
 from benchmarks.corpus import Text
 from benchmarks.results import Contest, Rate, this_machine
 from benchmarks.translators import BEST, DEFAULTS, GENERATE, OURS, OURS_SHORTLIST, OURS_TORCH
+from transduce.bundle import open_bundle
 from transduce.evaluate.bleu import bleu
+from transduce.text import Codec
 
 FAST = 10_000
 LINES = {OURS: FAST, OURS_SHORTLIST: FAST, BEST: FAST, DEFAULTS: 1_000, OURS_TORCH: 1_000, GENERATE: 1_000}
@@ -62,8 +64,8 @@ class Entrant:
         if answer := self.ask({"calls": calls, "beam": beam, "length": length}):
             self.seconds.append(answer["seconds"])
 
-    def rate(self, test: Text, outputs: list[str]) -> Rate:
-        """Its numbers; `outputs` are its translations of the test lines."""
+    def rate(self, test: Text, outputs: list[str], codec: Codec) -> Rate:
+        """Its numbers; `outputs` are its translations of the test lines, whose tokens the codec counts."""
         answer = self.ask({"memory": True})
         if answer is None:
             return Rate(self.name, reason=self.reason, lines=self.lines)
@@ -74,6 +76,7 @@ class Entrant:
             lines=self.lines,
             bleu=score(outputs, test),
             words=words(outputs),
+            tokens=statistics.mean(map(len, codec.encode_many(outputs))),
         )
 
 
@@ -105,7 +108,8 @@ def contest(
             for entrant in entrants:
                 some = turn(pool, number, entrant.lines, step=max(lines.values()))
                 entrant.translate([[line] for line in some] if single else [some], beam, length)
-        rates = [entrant.rate(test, outputs[entrant.name]) for entrant in entrants]
+        codec = open_bundle(directory / "run").target_codec
+        rates = [entrant.rate(test, outputs[entrant.name], codec) for entrant in entrants]
     return Contest(this_machine(), {name: version(name) for name in PACKAGES}, corpus.name, test.name, beam, rates)
 
 

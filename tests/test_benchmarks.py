@@ -208,7 +208,7 @@ def results() -> Results:
         ranks=Ranks(MACHINE, "Multi30k", {1: [100.0, 110.0], 2: [150.0, 220.0]}),
         startup=Startup(MACHINE, "Multi30k", 29_000, [9.0, 11.0, 10.0], [2.0, 2.5, 3.0]),
         translation={"beam 4": contest_record([500.0, 660.0, 600.0]), SINGLE: contest_record([200.0, 300.0, 250.0])},
-        translation_peers=[Rate("eole", [60.0, 100.0], beside=[590.0, 610.0], lines=500, words=20.0)],
+        translation_peers=[Rate("eole", [60.0, 100.0], beside=[11_800.0, 12_200.0], lines=500)],
         serving={"tiny": Serving(MACHINE, "wrk", 2, 4_000, [400.0, 500.0], {8: [load(8, 300.0), load(8, 400.0)]})},
         frames=Frames(MACHINE, 128, 6, 8, {"slider": [16.0, 17.0, 18.0, 60.0]}),
         cold=Cold(MACHINE, {OUR_COMMAND: [Start(0.7, 110 * 2**20), Start(0.9, None), Start(0.75, 130 * 2**20)]}),
@@ -379,7 +379,7 @@ def test_the_page_shows_translators_peers_and_what_was_aimed_at(tmp_path: Path) 
     ratios = "1.00 (1.00 - 1.10) | 3.00 (2.50 - 3.30)"
     assert f"| {translators.OURS} | 10,000 | 600 | 500 - 660 | {ratios} |  | 30.12 | 11.2 | 50 MB |" in text
     assert "| failed: No module \\| named transformers |" in text
-    assert "| eole | 500 | 80 | 60 - 100 | 600 | 8.0 | 20.0 |" in text
+    assert "| eole | 500 | 80 | 60 - 100 | 1,600 | 12,000 | 8.0 |" in text
     assert f"{translators.OURS} to eole | >= 4.0x | 8.00x | 6.00x - 10.00x | yes |" in text
     assert f"| {translators.OURS} | 100 | 4.0 | 3.3 - 5.0 |" not in text, "as many lines as were given"
     assert f"| {translators.OURS} | 10,000 | 4.0 | 3.3 - 5.0 | 0.42 (0.40 - 0.50) |" in text

@@ -30,6 +30,7 @@ def train(
     ] = None,
     valid_source: Annotated[list[Path] | None, typer.Option(help="Validation source; else 1 % is held out.")] = None,
     valid_target: Annotated[list[Path] | None, typer.Option(help="Validation target.")] = None,
+    valid_pairs: Annotated[list[Path] | None, typer.Option(help="Instead: .tsv or .jsonl files with both.")] = None,
     valid_trees: Annotated[list[Path] | None, typer.Option(help="Validation trees.")] = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the run; new or empty.")] = None,
     from_: Annotated[
@@ -69,7 +70,7 @@ def train(
         "data.pairs": [*(pairs or ()), *(trees or ())] or None,
         "data.valid_source": valid_source,
         "data.valid_target": valid_target,
-        "data.valid_pairs": valid_trees,
+        "data.valid_pairs": [*(valid_pairs or ()), *(valid_trees or ())] or None,
         "data.source_lang": source_lang,
         "data.target_lang": target_lang,
         "data.strict": strict or None,
