@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,16 @@ def test_padding_and_the_start_token_are_never_chosen(tmp_path: Path, beam: int)
     engine = engine_of(bundle, tmp_path / "converted")
     found = engine.search([Request(ids) for ids in random_ids(60, 9)], SearchConfig(beam=beam, extra_length=5))
     assert not any({PAD, BOS, EOS} & set(hypothesis.ids) for hypotheses in found for hypothesis in hypotheses)
+
+
+def test_pytorch_keeps_its_threads(bundle: Path) -> None:
+    program = (
+        "import sys, torch; from transduce import Translator; torch.set_num_threads(3);"
+        " print(Translator.load(sys.argv[1], engine='ctranslate2').translate(['the dog sleeps'])[0].text != '',"
+        " torch.get_num_threads())"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, bundle], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True 3\n"
 
 
 def test_no_requests_give_no_results(tmp_path: Path) -> None:

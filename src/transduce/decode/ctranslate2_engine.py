@@ -22,6 +22,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -79,9 +80,10 @@ class Ctranslate2Engine:
         """`config` is that of the bundle which `directory` was made of."""
         ctranslate2 = require("ctranslate2", extra=EXTRA)
         self.workers = workers or cores()
-        self._model = ctranslate2.Translator(
-            str(directory), device="cpu", inter_threads=self.workers, intra_threads=1, max_queued_batches=-1
-        )
+        # what makes it is left with one OpenMP thread: in a thread of its own, PyTorch in this one keeps its threads
+        with ThreadPoolExecutor(1) as thread:
+            options = {"inter_threads": self.workers, "intra_threads": 1, "max_queued_batches": -1}
+            self._model = thread.submit(ctranslate2.Translator, str(directory), device="cpu", **options).result()
         self._source_tokens, self._target_tokens = _vocabularies(directory)
         self._target_ids = {token: id for id, token in enumerate(self._target_tokens)}
         self._rows = table_rows(config)
