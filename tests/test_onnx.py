@@ -139,6 +139,7 @@ def test_model_json_tells_the_shapes_of_the_graphs(exported: Path) -> None:
                 assert len(node.shape) == len(told)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_the_papers(tmp_path: Path) -> None:
     model = {
         **SHAPE,

@@ -89,6 +89,7 @@ def test_compiling_is_asked_of_torch_once_and_for_all_shapes(train: Run, monkeyp
     assert all(torch.equal(weight, weights(compiled)[name]) for name, weight in weights(plain).items())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of itself
 def test_a_compiled_model_has_the_same_loss_and_gradients() -> None:
     config = load_config(preset="tiny", settings=[*SMALL, *LARGER]).model

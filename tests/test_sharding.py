@@ -27,19 +27,19 @@ def test_sharded_weights_learn_what_whole_ones_learn(small_run: Path, tmp_path: 
 
 
 def test_a_sharded_run_is_gone_on_with_by_any_number_of_processes(small_run: Path, tmp_path: Path) -> None:
-    run = copy_of(small_run, tmp_path / "run", steps=6, clip_norm=1.0, parallel="fsdp", ema=0.9, r_drop=1.0)
+    run = copy_of(small_run, tmp_path / "run", steps=4, clip_norm=1.0, parallel="fsdp", ema=0.9, r_drop=1.0)
     ran = train("--resume", run)
     assert ran.code == 0, ran.err
     assert read_state(checkpoints(run / "checkpoints")[-1]).world_size == 2
     heard = Recorder()
-    Trainer.resume(run, more=4, listener=heard).run()
+    Trainer.resume(run, more=2, listener=heard).run()
     assert any("processes 2 -> 1" in line for line in heard.said)
-    again = train("--resume", run, "--more", "4")
+    again = train("--resume", run, "--more", "2")
     assert again.code == 0, again.err
     assert "processes 1 -> 2" in again.err
     last = read_state(checkpoints(run / "checkpoints")[-1])
-    assert (last.step, last.skipped) == (14, 0)
-    assert [step for step, _, _ in last.validations] == list(range(1, 15))
+    assert (last.step, last.skipped) == (8, 0)
+    assert [step for step, _, _ in last.validations] == list(range(1, 9))
     averages = read_weights(checkpoints(run / "checkpoints")[-1] / AVERAGE)
     for name, weight in read_weights(run / "model" / WEIGHTS).items():
         assert weight.equal(averages[name]), name

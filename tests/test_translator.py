@@ -38,7 +38,7 @@ def test_it_has_learned_to_translate(translator: Translator) -> None:
     assert bleu(texts, [phrase.target for phrase in unseen]).value > 30
 
 
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_batch_does_not_change_a_sentence(translator: Translator, sources: list[str], beam: int) -> None:
     together = translator.translate(sources, beam=beam)
     search = translator.search.model_copy(update={"batch_tokens": 1})  # each sentence alone
