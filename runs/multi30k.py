@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runs.command import Order, obey
-from runs.recipe import Recipe, files, outputs
+from runs.recipe import Recipe, both_sides, outputs, parallel
 from runs.record import Record, budget, numbers, section, write_record
 from transduce.bundle import open_bundle
 from transduce.evaluate.bleu import Score, bleu, lowercased_moses_bleu
@@ -52,14 +52,12 @@ def publish(order: Order) -> None:
 
 def corpus(data: Path) -> list[str]:
     """The settings that name the training and the validation pairs."""
-    train, valid = (sides(data, part) for part in ("train", "val"))
-    return files(source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
+    return parallel(data / "multi30k", valid="val")
 
 
 def sides(data: Path, part: str) -> tuple[Path, Path]:
     """The two files of one part."""
-    directory = data / "multi30k"
-    return directory / f"{part}.en.gz", directory / f"{part}.de.gz"
+    return both_sides(data / "multi30k", part)
 
 
 def scores(order: Order, run: Path, part: str, recipe: Recipe) -> list[Score]:

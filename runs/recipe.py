@@ -57,6 +57,17 @@ def files(**named: Path) -> list[str]:
     return [f"data.{key}={json.dumps([str(path.absolute())])}" for key, path in named.items()]
 
 
+def both_sides(directory: Path, part: str) -> tuple[Path, Path]:
+    """The two files of one part of an English-German corpus."""
+    return directory / f"{part}.en.gz", directory / f"{part}.de.gz"
+
+
+def parallel(directory: Path, *, valid: str) -> list[str]:
+    """The settings that name the training and the validation pairs of such a corpus."""
+    train, held = (both_sides(directory, part) for part in ("train", valid))
+    return files(source=train[0], target=train[1], valid_source=held[0], valid_target=held[1])
+
+
 def outputs(work: Path, model: Path, lines: Sequence[str], search: dict[str, Any]) -> list[str]:
     """What a run or bundle makes of some lines by PyTorch in float32; kept below `work`, so that it is made once."""
     digest = _digest([sha256(locate(model) / MANIFEST), search, list(lines)])

@@ -13,7 +13,7 @@ from typing import Any
 
 from runs.command import Order, obey
 from runs.milestones import Milestone, Milestones, at_the_end, milestone
-from runs.recipe import Recipe, files, outputs
+from runs.recipe import Recipe, both_sides, outputs, parallel
 from runs.record import Record, numbers, section, write_record
 from transduce.bundle import open_bundle
 from transduce.evaluate.bleu import bleu, chrf
@@ -53,19 +53,12 @@ def publish(order: Order) -> None:
 
 def corpus(data: Path) -> list[str]:
     """The settings that name the training and the development pairs."""
-    train, valid = (sides(data, part) for part in ("train", "dev"))
-    return files(source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
-
-
-def sides(data: Path, part: str) -> tuple[Path, Path]:
-    """The two files of one part."""
-    directory = data / "tatoeba-en-de"
-    return directory / f"{part}.en.gz", directory / f"{part}.de.gz"
+    return parallel(data / "tatoeba-en-de", valid="dev")
 
 
 def row(order: Order, minutes: float | None, kept: Milestone, part: str, recipe: Recipe) -> dict[str, Any]:
     """How good the run was at this time: sacreBLEU and chrF."""
-    pairs = read(sides(order.data, part))
+    pairs = read(both_sides(order.data / "tatoeba-en-de", part))
     found = outputs(order.work, kept.bundle, [source for source, _ in pairs], recipe.search)
     right = [target for _, target in pairs]
     facts = {"minutes": minutes, "updates": kept.updates, "seconds": kept.seconds, "checkpoints": kept.checkpoints}

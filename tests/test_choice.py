@@ -83,7 +83,10 @@ def test_no_preset_is_chosen_whose_warm_up_would_be_shortened() -> None:
 
 def test_every_setting_of_the_table_is_one() -> None:
     for row in TABLE:
-        load_config(preset=row.preset, settings=row.settings)
+        config = load_config(preset=row.preset, settings=row.settings)
+        for setting in row.settings:
+            section, key, value = re.split("[.=]", setting, maxsplit=2)
+            assert str(getattr(getattr(config, section), key)) == value
 
 
 def test_the_documentation_has_the_table() -> None:

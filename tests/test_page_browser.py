@@ -80,9 +80,11 @@ def test_probabilities_are_told(page: Page, site: str, translator: Translator) -
 
 
 def test_a_glossary_is_kept_to(page: Page, site: str) -> None:
+    from playwright.sync_api import expect
+
     page.goto(f"{site}/#/translate?text={TEXT}")
     page.get_by_label("Glossary").fill("bird = Garten")
-    page.locator(".output .word-box", has_text="Garten").first.wait_for()
+    expect(page.locator(".output .word-box", has_text="Garten").first).to_be_visible(timeout=30_000)
 
 
 def test_a_file_is_translated(page: Page, site: str, translator: Translator) -> None:

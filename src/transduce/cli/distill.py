@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from transduce.cli import translate
 from transduce.cli.display import Display
 from transduce.cli.synthesis import Looked, Originals, Synthesis, reasons
-from transduce.cli.train import settings_of
+from transduce.cli.train import Device, Epochs, Minutes, Seed, Steps, Threads, Vocabulary, settings_of
 from transduce.decode.columns import Text
 from transduce.decode.job import Work, part_of, record_of
 from transduce.errors import UserError
@@ -61,13 +61,13 @@ def distill(
     preset: Annotated[str | None, typer.Option(help=f"The student's shape and recipe; else {PRESET}.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of the student's settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, of the student.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop training after so much time.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Stop after so many updates.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Stop after so many passes over the data.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Number of the student's subwords.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Order of data, first weights and dropout.")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of training; else one per core.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps; of training.")] = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    vocabulary: Vocabulary = None,
+    seed: Seed = None,
+    threads: Threads = None,
+    device: Device = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the student's run, wherever it stopped.")] = None,
 ) -> None:
     """Let a teacher translate the source, and train a student on what it says; the result is OUT/model.

@@ -36,7 +36,7 @@ def plan(
     source: Annotated[list[Path] | None, typer.Option(help="Source text to plan for; plain, .gz or .xz.")] = None,
     target: Annotated[list[Path] | None, typer.Option(help="Its translation, line by line.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Tell what so much time buys here.")] = None,
-    measure: Annotated[bool, typer.Option(help="Try it out on this machine, for about half a minute.")] = True,
+    measure: Annotated[bool, typer.Option(help="Try it out on this machine, for some seconds each.")] = True,
 ) -> None:
     """Print what a configuration would cost: parameters, operations, hours, energy, price, memory.
 

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from transduce.train.world import World
     from transduce.trainer import Trainer
 
+Steps = Annotated[int | None, typer.Option(help="Stop after so many updates.")]
+Epochs = Annotated[int | None, typer.Option(help="Stop after so many passes over the data.")]
+Minutes = Annotated[float | None, typer.Option(help="Stop training after so much time.")]
+Vocabulary = Annotated[int | None, typer.Option(help="Number of subwords.")]
+Seed = Annotated[int | None, typer.Option(help="Order of data, first weights and dropout.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of training; else one per core.")]
+Device = Annotated[str | None, typer.Option(help="Where to train: auto, cpu, cuda or mps.")]
+"""Options of every command that trains."""
+
 
 def train(
     context: typer.Context,
@@ -39,15 +48,15 @@ def train(
     preset: Annotated[str | None, typer.Option(help="Shape and recipe; else chosen by corpus and time.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value; see `transduce config`.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after so much time.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Stop after so many updates.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Stop after so many passes over the data.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Number of subwords.")] = None,
+    minutes: Minutes = None,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    vocabulary: Vocabulary = None,
     source_lang: Annotated[str | None, typer.Option(help="Language code; else from the file name.")] = None,
     target_lang: Annotated[str | None, typer.Option(help="Language code; else from the file name.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Order of data, first weights and dropout.")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; else one per core.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
+    seed: Seed = None,
+    threads: Threads = None,
+    device: Device = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's events too.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Any unusable pair is an error.")] = False,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this directory.")] = None,
