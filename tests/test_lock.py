@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import RunError
+from transduce.train.beginning import refuse_other_run
 from transduce.train.lock import LOCK, locked
-from transduce.trainer import refuse_other_run
 
 HOLD = "import sys, time; from pathlib import Path; from transduce.train.lock import locked\n"
 HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"

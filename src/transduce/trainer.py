@@ -15,9 +15,6 @@ from transduce.bundle import load_weights, open_bundle, unique_weights, write_bu
 from transduce.card import model_card
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
-from transduce.data.corpus import training_corpus, validation_corpus
-from transduce.data.doctor import examine
-from transduce.data.pace import Notes, stage
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
 from transduce.data.resampling import EPOCHS, Resampling
 from transduce.decode.conversion import convert_early
@@ -25,23 +22,23 @@ from transduce.errors import RunError, UserError
 from transduce.files import write_file
 from transduce.interop.ctranslate2 import refusal
 from transduce.model import Transformer
-from transduce.settings import known_keys, load_config, make_config, read_toml
+from transduce.settings import known_keys, make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
 from transduce.train.average import average, describe_averaged
-from transduce.train.calibration import Budget, calibrate, expected, resolve
-from transduce.train.choice import Size, budget_in_words, choose_preset, settings_of
+from transduce.train.beginning import configure, refuse_other_run
+from transduce.train.calibration import Budget, calibrate, resolve
 from transduce.train.device import choose_device, where
 from transduce.train.ema import MovingAverage
 from transduce.train.largest import try_largest
-from transduce.train.lock import LOCK, locked
+from transduce.train.lock import locked
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Listeners, told
 from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.sharding import ShardedWorkers, gather, shard
-from transduce.train.start import START, doubts, find_start, keep_start, kept_codecs, keys_of, load_start
+from transduce.train.start import doubts, find_start, keep_start, kept_codecs, keys_of, load_start
 from transduce.train.state import (
     State,
     checkpoints,
@@ -90,7 +87,7 @@ class Trainer:
         files += [] if start is None else [f"train.start={json.dumps(str(start))}"]
         refuse_other_run(self.out)
         self._given = frozenset(setting.partition("=")[0].strip() for setting in settings)
-        self.config = self._configure(preset, config, [*files, *settings])
+        self.config = configure(preset, config, [*files, *settings], self.listener, world)
         self._begins = find_start(self.config.train.start, vocabulary_of)
         if self._begins is not None:
             given = self._given | keys_of(config)
@@ -314,35 +311,6 @@ class Trainer:
             self.listener.warn(f"not converted for CTranslate2: {error}")
         return path
 
-    def _configure(self, preset: str | None, path: Path | None, settings: list[str]) -> Config:
-        """The configuration, its preset chosen when none is named; the doctor looks at the corpus first."""
-        config = load_config(preset=preset, path=path, settings=settings)
-        corpus, valid = training_corpus(config.data), validation_corpus(config.data)
-        self.listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
-        tick = stage(Notes(self.listener.note), "looking")
-        report = examine(corpus, valid=valid, data=config.data, tick=tick)
-        for problem in report.problems:
-            self.listener.warn(problem)
-        given = read_toml(path) if path else {}
-        if preset or "preset" in given:
-            return config
-        pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
-
-        def configured(name: str) -> Config:
-            beside = settings_of(name, pairs, given)
-            return load_config(preset=name, path=path, settings=[*beside, *settings])
-
-        def updates(name: str) -> int | None:
-            if config.train.start:  # which has its own shape
-                return None
-            if config.train.minutes is not None:
-                self.listener.note(f"trying out preset {name}")
-            return expected(configured(name), size, self.world).updates
-
-        name, reason = choose_preset(pairs, updates, budget_in_words(config.train))
-        self.listener.note(f"preset {name}: {reason}")
-        return configured(name)
-
     def _announce(self, model: Transformer, prepared: Prepared, budget: Budget, workers: Workers) -> None:
         """Say what will be trained, on what, and when it will be done; fill in what the budget decides."""
         if not self.world.first:
@@ -370,18 +338,6 @@ class Trainer:
 
     def _write_config(self) -> None:
         write_file(self.out / "config.toml", self.config.to_toml().encode())
-
-
-def refuse_other_run(out: Path) -> None:
-    """A run starts in a new or empty directory."""
-    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    killed = LOCK in names and all(name.lstrip(".").partition(".")[0] in (LOCK, START) for name in names)
-    if out.is_dir() and (not names or killed):  # killed: before it had written more
-        return
-    if (out / "config.toml").is_file():
-        raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
-    if out.exists():
-        raise RunError(f"{out}: exists and is not a run: choose another --out")
 
 
 def new_model(config: Config, prepared: Prepared) -> Transformer:

@@ -138,7 +138,7 @@ class Distillation:
     def begin(self) -> None:
         """Take up an order that was given on the command line; what the same teacher has done is kept."""
         from transduce.settings import load_config
-        from transduce.trainer import refuse_other_run
+        from transduce.train.beginning import refuse_other_run
 
         refuse_other_run(self.out)
         load_config(preset=self.order.preset, path=self.order.config, settings=self.order.settings)  # before the work
