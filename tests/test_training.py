@@ -23,6 +23,7 @@ from transduce.settings import load_config
 from transduce.text import Symbols
 from transduce.train.announcement import too_long
 from transduce.train.calibration import Budget, budget, resolve
+from transduce.train.choice import choose_preset
 from transduce.train.feed import Update, load
 from transduce.train.loop import Loop, make_optimizer
 from transduce.train.progress import Listener, Report, Validation
@@ -38,7 +39,6 @@ from transduce.train.state import (
     to_average,
 )
 from transduce.train.workers import Workers
-from transduce.trainer import choose_preset
 from trials import SMALL
 
 OFTEN = ["train.validate_every=6", "train.save_every=5"]
