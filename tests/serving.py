@@ -96,9 +96,11 @@ def closing(service: Service) -> Iterator[Service]:
         service.close()
 
 
-def client(app: FastAPI, *, address: str = "127.0.0.1", base: str = "http://localhost") -> httpx.AsyncClient:
+def client(
+    app: FastAPI, *, address: str = "127.0.0.1", base: str = "http://localhost", root_path: str = ""
+) -> httpx.AsyncClient:
     """Of an application, without a network."""
-    transport = httpx.ASGITransport(app, client=(address, 1234))
+    transport = httpx.ASGITransport(app, root_path=root_path, client=(address, 1234))
     return httpx.AsyncClient(transport=transport, base_url=base, timeout=PATIENCE)
 
 

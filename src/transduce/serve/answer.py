@@ -21,10 +21,15 @@ def refusal(status: int, message: str, headers: Mapping[str, str] = NONE) -> JSO
     return JSONResponse({"error": message, "message": message}, status, dict(headers))
 
 
-async def serve_error(request: Request, error: Exception) -> JSONResponse:
-    """What the service refused."""
-    assert isinstance(error, ServeError)
+def refuse(error: ServeError) -> JSONResponse:
+    """What the service refused, as the native API tells it."""
     return JSONResponse({"error": str(error)}, error.status, error.headers)
+
+
+async def serve_error(request: Request, error: Exception) -> JSONResponse:
+    """The same, for a handler of exceptions."""
+    assert isinstance(error, ServeError)
+    return refuse(error)
 
 
 async def http_error(request: Request, error: Exception) -> JSONResponse:

@@ -11,12 +11,13 @@ from starlette.exceptions import HTTPException
 
 from transduce.errors import UserError
 from transduce.serve import deepl, libretranslate, native, page, reference, status
-from transduce.serve.answer import http_error, invalid, serve_error
+from transduce.serve.answer import http_error, invalid, refuse, serve_error
 from transduce.serve.body import WholeBody
 from transduce.serve.errors import ServeError
 from transduce.serve.gate import Gate
 from transduce.serve.keys import Keys
 from transduce.serve.model import Model
+from transduce.serve.overload import Overload, Refuse
 from transduce.serve.service import Service
 from transduce.serve.settings import Settings
 from transduce.version import __version__
@@ -76,5 +77,15 @@ def app_of(service: Service) -> FastAPI:
     ):
         app.include_router(router)
     app.add_middleware(WholeBody, caps=service.caps, others=libretranslate.POSTS)
+    app.add_middleware(Overload, queue=service.queue, refusals=refusals())
     app.add_middleware(Gate, settings=service.settings, metrics=service.metrics)
     return app
+
+
+def refusals() -> dict[str, Refuse]:
+    """The paths that need a place in the queue, and how each API refuses."""
+    return {
+        **dict.fromkeys(native.QUEUED, refuse),
+        **dict.fromkeys(libretranslate.QUEUED, libretranslate.refuse),
+        **dict.fromkeys(deepl.QUEUED, deepl.refuse),
+    }

@@ -39,7 +39,7 @@ class WholeBody:
             return
         except _Oversize:
             message = f"a body of more than {self.caps.body} bytes: send less at a time"
-            await refusal(400 if scope["path"] in self.others else 413, message, CLOSE)(scope, receive, send)
+            await refusal(400 if own_path(scope) in self.others else 413, message, CLOSE)(scope, receive, send)
             return
         if body is not None:
             await self._answer(body, scope, receive, send)
@@ -80,6 +80,11 @@ class WholeBody:
         finally:
             gone.cancel()
             work.cancel()
+
+
+def own_path(scope: Scope) -> str:
+    """The path of a request as the routes have it, whatever --root-path puts before it."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 class _Oversize(Exception):  # noqa: N818 - never leaves this file

@@ -34,6 +34,8 @@ VARIANTS = {
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
 }
 """Targets that its client wants to be told apart; here they are the same."""
+QUEUED = ("/v2/translate",)
+"""Paths that need a place in the queue."""
 STATUS: Mapping[type[ServeError], int] = {KeyNeeded: 403, Unusable: 400, QuotaUsed: 456, Late: 503}
 """Where DeepL's is another than ours."""
 

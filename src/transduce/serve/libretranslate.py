@@ -40,6 +40,8 @@ from transduce.serve.service import Service
 AUTO = "auto"
 POSTS = ("/translate", "/detect", "/translate_file")
 """Paths that take a body."""
+QUEUED = ("/translate", "/translate_file")
+"""Paths that need a place in the queue."""
 FORMATS = {"text": plain, "html": markup}
 
 

@@ -28,6 +28,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": schema.Problem, "description": "The server is about to stop."},
     504: {"model": schema.Problem, "description": "Not done by the deadline."},
 }
+QUEUED = ("/api/translate", "/api/stream", "/api/alternatives", "/api/attend")
+"""Paths that need a place in the queue."""
 KEY_HEADERS = ("bearer", "deepl-auth-key")
 
 

@@ -26,6 +26,8 @@ PATIENCE = 5.0
 """Seconds to wait for a worker at the end; it may be at a batch that nobody waits for."""
 RECENT = 0.2
 """How much the last batch counts in the seconds that a job takes."""
+FREE = 0.25
+"""The share of the places that is free again when a queue that had to refuse is open to all."""
 
 
 class Call(Hashable, Protocol):
@@ -63,6 +65,7 @@ class Queue:
         self._waiting: dict[Job, None] = {}  # in the order of their coming
         self._idle = 0
         self._seconds_per_job = 0.0
+        self._refused = False
         self._closed = False
         self._changed = threading.Condition()
         self._threads = [
@@ -83,7 +86,13 @@ class Queue:
     def check(self, count: int) -> None:
         """Refuse so many jobs if there are no places for them: what costs least to say is said first."""
         if self._waiting and len(self._waiting) + count > self.places:
-            raise Overloaded("the server has more to do than it can: try again later", retry_after=self._wait())
+            self._refused = True
+            raise self._overloaded()
+
+    def overload(self) -> Overloaded | None:
+        """Why nobody need be heard: somebody was refused, and since then too few places have become free."""
+        self._refused = self._refused and len(self._waiting) > (1 - FREE) * self.places
+        return self._overloaded() if self._refused else None
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """All of them or none. Who asks for more than there are places for has to come when nothing waits."""
@@ -106,9 +115,10 @@ class Queue:
         for thread in self._threads:
             thread.join(PATIENCE)
 
-    def _wait(self) -> float:
-        """About how long what waits will take, in seconds."""
-        return len(self._waiting) * self._seconds_per_job / len(self._threads)
+    def _overloaded(self) -> Overloaded:
+        """Come back after about as long as what waits will take."""
+        seconds = len(self._waiting) * self._seconds_per_job / len(self._threads)
+        return Overloaded("the server has more to do than it can: try again later", retry_after=seconds)
 
     def _work(self) -> None:
         while batch := self._take():
