@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -70,6 +71,24 @@ def test_a_client_that_stops_reading_a_stream_stops_it() -> None:
         until(lambda: service.pending == 0)
         echo.go_on()
         until(lambda: service.queue.idle == 1)
+
+
+def test_a_head_that_does_not_end_is_refused() -> None:
+    with running(service_of(Echo())) as (url, _), connect(url) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+        with suppress(ConnectionError):  # it is not read to its end
+            for number in range(10_000):
+                connection.sendall(f"X-{number}: {'x' * 100}\r\n".encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
+        assert answers(url)
+
+
+def test_long_bodies_do_not_count_as_heads() -> None:
+    with running(service_of(Echo())) as (url, _), httpx.Client(timeout=PATIENCE) as asking:
+        for _ in range(3):
+            long = {"text": "a", "glossary": [["b" * 1000, "c" * 1000]] * 100}
+            assert asking.post(url + "api/translate", json=long).status_code in {200, 413}
+            assert asking.post(url + "api/translate", json={"text": "a"}).status_code == 200
 
 
 def test_a_signal_drains() -> None:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.serve.answer import refusal
 from transduce.serve.metrics import METHODS, Metrics
+from transduce.serve.overload import Unread
 from transduce.serve.settings import Settings
 
 CONTENT_SECURITY_POLICY = (
@@ -117,6 +118,8 @@ class Gate:
     def _client(self, scope: Scope, headers: Headers) -> str:
         """The address of whoever asks: the last one in X-Forwarded-For that is not a trusted proxy's."""
         found = scope["client"][0] if scope.get("client") else ""
+        if not self._proxies:
+            return str(found)
         hops = [hop.strip() for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
         while hops and self._trusts(found):
             found = hops.pop()
@@ -132,6 +135,8 @@ class Gate:
     def _log(self, scope: Scope, seen: Seen, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in METHODS else "other"
         self.metrics.answered(route, method, seen.status, seconds)
+        if isinstance(scope.get("route"), Unread):
+            return  # one line tells of many
         client = _printable(scope["client"][0])
         access.info("%s %s %s %d %.0f ms %d bytes", client, method, route, seen.status, 1000 * seconds, seen.size)
 
