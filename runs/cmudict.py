@@ -14,7 +14,6 @@ from pathlib import Path
 from runs.command import Order, obey
 from runs.recipe import Recipe, files, outputs
 from runs.record import Record, budget, section, write_record
-from transduce.bundle import open_bundle
 from transduce.data.corpus import Corpus, read_pairs
 from transduce.evaluate.phonemes import PronunciationScore, pronunciation_score, pronunciations
 from transduce.paper.result import Table
@@ -44,7 +43,7 @@ def publish(order: Order) -> None:
         return
     test = score(order, run, "test", recipe)
     found = {part: {**asdict(each), "wer": each.wer, "per": each.per} for part, each in (("dev", dev), ("test", test))}
-    record = write_record(order.results, NAME, open_bundle(run).config, scores=found)
+    record = write_record(order.results, NAME, run, scores=found)
     order.listener.note(show(record))
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from runs.command import Order, obey
 from runs.recipe import Recipe, both_sides, outputs, parallel
 from runs.record import Record, budget, numbers, section, write_record
-from transduce.bundle import open_bundle
 from transduce.evaluate.bleu import Score, bleu, lowercased_moses_bleu
 from transduce.paper.corpora import read
 from transduce.paper.result import Table
@@ -45,8 +44,7 @@ def publish(order: Order) -> None:
     if order.tried:
         return
     measured = {part: [numbers(score) for score in scores(order, run, part, recipe)] for part in TESTS}
-    config = open_bundle(run).config
-    record = write_record(order.results, NAME, config, scores={"val": [numbers(each) for each in valid], **measured})
+    record = write_record(order.results, NAME, run, scores={"val": [numbers(each) for each in valid], **measured})
     order.listener.note(show(record))
 
 

@@ -16,7 +16,6 @@ from runs import multi30k
 from runs.command import Order, obey
 from runs.recipe import Recipe
 from runs.record import Record, budget, numbers, section, write_record
-from transduce.bundle import open_bundle
 from transduce.errors import UserError
 from transduce.paper.result import Table
 from transduce.train.state import checkpoints, read_state
@@ -58,7 +57,7 @@ def publish(order: Order) -> None:
         updates = read_state(checkpoints(run / "checkpoints")[-1]).step
         rows.append({"option": name, "seed": seed, "settings": settings, "updates": updates, "score": numbers(score)})
         order.listener.note(f"{name}, seed {seed}: validation {score}")
-        record = write_record(order.results, NAME, open_bundle(runs[0]).config, rows=rows)
+        record = write_record(order.results, NAME, runs[0], rows=rows)
     order.listener.note(show(record))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from transduce.bundle import MANIFEST, locate
 from transduce.decode.translator import Translator
 from transduce.files import sha256, write_json
-from transduce.settings import search_settings
+from transduce.settings import load_config, search_settings
 from transduce.train.progress import Listener
 from transduce.trainer import Trainer
 
@@ -25,6 +25,8 @@ class Recipe:
     preset: str
     settings: tuple[str, ...]
     tried: tuple[str, ...] = ()
+    beside: str = ""
+    """What else a run depends on."""
 
     @property
     def search(self) -> dict[str, Any]:
@@ -32,9 +34,10 @@ class Recipe:
         return search_settings(filter(_of_search, (*self.settings, *self.tried)))
 
     def directory(self, work: Path) -> Path:
-        """Another recipe is another run; another search is the same one."""
-        asked = [self.preset, *(each for each in (*self.settings, *self.tried) if not _of_search(each))]
-        return work / f"{self.name}-{_digest(asked)[:8]}"
+        """Another recipe, or a preset that has changed, is another run; another search is the same one."""
+        settings = [each for each in (*self.settings, *self.tried) if not _of_search(each)]
+        config = load_config(preset=self.preset, settings=settings).model_dump(mode="json")
+        return work / f"{self.name}-{_digest([config, self.beside])[:8]}"
 
     def train(self, work: Path, files: Sequence[str], listener: Listener) -> Path:
         """The run, trained to its end or gone on with; `files` are the settings that name the corpus."""

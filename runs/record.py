@@ -8,28 +8,34 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from transduce.bundle import open_bundle
 from transduce.config import Config
 from transduce.evaluate.bleu import Score
 from transduce.files import file_name, write_json
 from transduce.paper.result import Table
 from transduce.settings import known_keys
-from transduce.train.environment import environment, package_commit
+from transduce.train.environment import environment
+from transduce.train.history import read_history
+from transduce.train.state import checkpoints, read_state
 
 Record = dict[str, Any]
 
 PATHS = ("store", "start")  # keys whose values are paths, beside the files of data
 
 
-def write_record(results: Path, name: str, config: Config, **measured: object) -> Record:
-    """Write results/NAME.json: the measured values, and how they came about."""
+def write_record(results: Path, name: str, run: Path, **measured: object) -> Record:
+    """Write results/NAME.json: the measured values, and how the run came about that they are of."""
+    config, state = open_bundle(run).config, read_state(checkpoints(run / "checkpoints")[-1])
     record: Record = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "command": f"python -m runs.{name} --work DIRECTORY",
-        "commit": package_commit(),
         "seed": config.train.seed,
         "preset": config.preset,
         "config": changed(config),
-        "environment": environment(config.train),
+        "updates": state.step,
+        "seconds": round(state.seconds),
+        "validations": [list(each) for each in state.validations],
+        "environment": read_history(run).environment or environment(config.train),
         **measured,
     }
     results.mkdir(exist_ok=True)
@@ -73,9 +79,9 @@ def budget(record: Record) -> str:
 def section(record: Record, *, title: str, text: str, table: Table) -> str:
     """A result for docs/results.md, with who measured it, and where."""
     machine = record["environment"]
-    commit = f", commit {record['commit']}" if record["commit"] else ""
     where = f"{machine['processor']}, {machine['cores']} cores, torch {machine['torch']}"
-    made = f"`{record['command']}`, {record['date']}{commit}, seed {record['seed']}; {where}."
+    training = f"{record['updates']:,} updates in {record['seconds'] / 60:.0f} minutes, seed {record['seed']}"
+    made = f"`{record['command']}`, {record['date']}, transduce {machine['transduce']}: {training}; {where}."
     paragraphs = [fill(paragraph, 120, break_on_hyphens=False) for paragraph in (text, made)]
     return "\n\n".join([f"## {title}", paragraphs[0], table.markdown(), paragraphs[1]])
 

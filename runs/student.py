@@ -19,15 +19,16 @@ from runs import multi30k
 from runs.command import Order, obey
 from runs.recipe import Recipe
 from runs.record import Record, numbers, section, write_record
-from transduce.bundle import MANIFEST, open_bundle
+from transduce.bundle import MANIFEST, locate
 from transduce.cli import app
 from transduce.decode.translator import Translator
 from transduce.evaluate.bleu import lowercased_moses_bleu
+from transduce.files import sha256
 from transduce.paper.corpora import Pairs, read
 from transduce.paper.result import Table
 
 NAME, PRESET = "student", "tiny-student"
-SETTINGS = ("train.minutes=60", 'text.normalize=["lower"]', "train.average=best")
+SETTINGS = ("train.minutes=60", 'text.normalize=["lower"]', "train.average=best_bleu")
 BEAMS = (1, 5)
 ROUNDS = 5
 TEST = "test_2016_flickr"
@@ -44,13 +45,14 @@ def publish(order: Order) -> None:
         pace = f"{row['sentences_per_second']:,.0f} sentences/s"
         order.listener.note(f"{row['model']}, beam {row['beam']}: {row['score']['value']:.2f} BLEU, {pace}")
     if not order.tried:
-        record = write_record(order.results, NAME, open_bundle(student).config, test=TEST, rows=rows)
+        record = write_record(order.results, NAME, student, test=TEST, rows=rows)
         order.listener.note(show(record))
 
 
 def teach(order: Order, teacher: Path) -> Path:
     """The student's run, to its end or gone on with, by `transduce distill`."""
-    run = Recipe(NAME, PRESET, SETTINGS, order.tried).directory(order.work)
+    recipe = Recipe(NAME, PRESET, SETTINGS, order.tried, beside=sha256(locate(teacher) / MANIFEST))
+    run = recipe.directory(order.work)
     if (run / "model" / MANIFEST).is_file():
         return run
     if run.with_name(f"{run.name}.distill.json").is_file():

@@ -37,8 +37,9 @@ def publish(order: Order) -> None:
     directory = recipe.directory(order.work)
     listener = Listeners(order.listener, Milestones(directory, MILESTONES))
     run = recipe.train(order.work, corpus(order.data), listener)
-    config = open_bundle(run).config
-    models = {minutes: milestone(run, minutes) for minutes in MILESTONES} | {config.train.minutes: at_the_end(run)}
+    end = open_bundle(run).config.train.minutes
+    assert end is not None, "what time buys is asked of a budget in minutes"
+    models = {each: milestone(run, each) for each in MILESTONES if each < end} | {end: at_the_end(run)}
     found = {
         part: [row(order, minutes, each, part, recipe) for minutes, each in models.items()]
         for part in (("dev",) if order.tried else ("dev", "test"))
@@ -47,7 +48,7 @@ def publish(order: Order) -> None:
         order.listener.note(f"{each['minutes']:g} minutes: development BLEU {each['scores'][0]['value']:.2f}")
     if order.tried:
         return
-    record = write_record(order.results, NAME, config, scores=found)
+    record = write_record(order.results, NAME, run, scores=found)
     order.listener.note(show(record))
 
 
@@ -56,7 +57,7 @@ def corpus(data: Path) -> list[str]:
     return parallel(data / "tatoeba-en-de", valid="dev")
 
 
-def row(order: Order, minutes: float | None, kept: Milestone, part: str, recipe: Recipe) -> dict[str, Any]:
+def row(order: Order, minutes: float, kept: Milestone, part: str, recipe: Recipe) -> dict[str, Any]:
     """How good the run was at this time: sacreBLEU and chrF."""
     pairs = read(both_sides(order.data / "tatoeba-en-de", part))
     found = outputs(order.work, kept.bundle, [source for source, _ in pairs], recipe.search)

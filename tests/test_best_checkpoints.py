@@ -13,6 +13,7 @@ from transduce.bundle import WEIGHTS, read_weights
 from transduce.data.store import Store
 from transduce.settings import load_config
 from transduce.text import Symbols
+from transduce.train.calibration import Budget, resolve
 from transduce.train.loop import Loop
 from transduce.train.progress import Validation
 from transduce.train.state import State, checkpoints, read_state, save_checkpoint, step_of, to_average
@@ -54,6 +55,29 @@ def test_the_last_are_saved_and_averaged_as_before(tmp_path: Path, letters: Lett
     loop.run()
     assert steps_of(checkpoints(tmp_path / "a")) == [5, 10, 15, 16]
     assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [15, 16]
+
+
+def test_best_by_bleu_are_other_checkpoints_than_by_perplexity(tmp_path: Path, letters: Letters) -> None:
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
+    loop.run()
+    for step, perplexity, bleu in ((1, 9.0, 0.0), (2, 2.0, 10.0), (3, 3.0, 20.0), (4, 4.0, 30.0), (5, 8.0, 20.0)):
+        state = State(step=step, validations=((step, perplexity, bleu),))
+        save_checkpoint(tmp_path / "b", loop.model, loop.optimizer, state)
+
+    def chosen(average: str) -> list[int]:
+        settings = ["train.average_count=2", "train.save_every=1", f"train.average={average}"]
+        return steps_of(to_average(tmp_path / "b", load_config(settings=settings).train))
+
+    assert chosen("best") == [2, 3]
+    assert chosen("best_bleu") == [4, 5]  # of equals the later
+
+
+def test_where_the_best_are_averaged_a_short_budget_has_more_to_choose_from() -> None:
+    def validations(*settings: str) -> int:
+        train, _ = resolve(load_config(preset="tiny", settings=settings).train, Budget(0.1, 100, 1000))
+        return 1000 // train.validate_every
+
+    assert (validations(), validations(BEST), validations("train.average=best_bleu")) == (4, 20, 20)
 
 
 @pytest.mark.parametrize(("average", "expected"), [("best", [2]), ("last", [4])])

@@ -22,8 +22,10 @@ from transduce.cli import app
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
+from transduce.settings import load_config
+from transduce.train.history import read_history
 from transduce.train.loop import Loop
-from trials import SMALL, StopAfter, content
+from trials import SMALL, Recorder, StopAfter, content
 
 SHORT = "search.extra_length=3"
 QUICK = (*SMALL, "train.steps=4", "train.validate_every=2", "train.save_every=1", "search.beam=2", SHORT)
@@ -73,10 +75,13 @@ def refuse(what: str) -> Callable[..., None]:
 def test_a_result_says_how_it_came_about(order: Order, finished: Path) -> None:
     multi30k.publish(order)
     record = written(order, "multi30k")
-    assert {"date", "command", "commit", "seed", "preset", "config", "environment", "scores"} == set(record)
+    made = {"date", "command", "seed", "preset", "config", "updates", "seconds", "validations", "environment"}
+    assert made | {"scores"} == set(record)
     assert record["command"] == "python -m runs.multi30k --work DIRECTORY"
     assert record["config"]["data.source"] == ["train.en"]
-    assert record["config"]["train.steps"] == open_bundle(finished).config.train.steps
+    assert record["config"]["train.steps"] == record["updates"] == open_bundle(finished).config.train.steps
+    assert record["validations"][-1][0] <= record["updates"]
+    assert record["environment"] == read_history(finished).environment
     for path in (order.work, finished, Path.home()):
         assert str(path) not in json.dumps(record)
 
@@ -121,6 +126,16 @@ def test_another_recipe_is_another_run_and_another_search_is_not(tmp_path: Path)
     assert Recipe("name", "tiny", ("search.beam=5",), ("search.beam=1",)).search == {"beam": 1}
 
 
+def test_a_preset_that_changed_and_another_teacher_are_other_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = {Recipe("name", "tiny", (), beside=teacher).directory(tmp_path) for teacher in ("", "one", "another")}
+    assert len(taught) == 3
+    changed = load_config(preset="tiny", settings=["train.warmup_steps=7"])
+    monkeypatch.setattr("runs.recipe.load_config", lambda **asked: changed)
+    assert Recipe("name", "tiny", ()).directory(tmp_path) not in taught
+
+
 def test_a_script_that_was_broken_off_goes_on_to_the_same_end(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multi30k, "SETTINGS", QUICK)
     recipe = Recipe("multi30k", "tiny", QUICK)
@@ -147,6 +162,16 @@ def test_what_time_buys_is_what_the_checkpoints_held_then(order: Order, monkeypa
     shorter = Recipe("shorter", "tiny", (*settings, "train.steps=4", "train.average_count=2"))
     ended = shorter.train(order.work, tatoeba.corpus(order.data), order.listener)
     assert (run / "milestones/4/model.safetensors").read_bytes() == (ended / "model/model.safetensors").read_bytes()
+
+
+def test_a_shorter_trial_is_scored_at_the_times_that_it_has(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = [each for each in QUICK if not each.startswith("train.steps")]
+    monkeypatch.setattr(tatoeba, "SETTINGS", (*settings, "train.average_count=2"))
+    monkeypatch.setattr(tatoeba, "MILESTONES", (2.5, 4))
+    monkeypatch.setattr(Loop, "seconds", property(lambda loop: 60.0 * loop.state.step))
+    heard = Recorder()
+    tatoeba.publish(Order(order.work, ("train.minutes=3",), order.data, order.results, heard))
+    assert [line.partition(":")[0] for line in heard.said if "development BLEU" in line] == ["2.5 minutes", "3 minutes"]
 
 
 def test_a_time_without_a_checkpoint_is_told(tmp_path: Path) -> None:
@@ -181,8 +206,6 @@ def test_options_are_scored_arm_by_arm_on_validation_alone(order: Order, finishe
 
 
 def test_every_arm_is_a_configuration() -> None:
-    from transduce.settings import load_config
-
     scripts = (multi30k, cmudict, tatoeba, student)
     asked = [(script.PRESET, script.SETTINGS) for script in scripts]
     asked += [(multi30k.PRESET, (*options.SETTINGS, *settings)) for settings in options.ARMS.values()]
@@ -205,14 +228,16 @@ def test_student_and_teacher_are_measured_on_the_same_lines(
     assert rows[0]["parameters"] == Translator.load(finished).reference.model.num_parameters()
 
 
-def test_a_student_is_taught_by_the_command_and_gone_on_with(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_student_is_taught_by_the_command_and_gone_on_with(
+    order: Order, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[list[str]] = []
     monkeypatch.setattr(student, "app", lambda words, standalone_mode: asked.append(words))
-    run = student.teach(order, Path("teacher"))
+    run = student.teach(order, finished)
     run.with_name(f"{run.name}.distill.json").write_text("{}")
-    assert student.teach(order, Path("teacher")) == run
+    assert student.teach(order, finished) == run
     assert asked[1] == ["distill", "--resume", str(run)]
-    assert asked[0][:2] == ["distill", "teacher"]
+    assert asked[0][:2] == ["distill", str(finished)]
     known = {name for each in get_command(app).commands["distill"].params for name in each.opts}  # type: ignore[attr-defined]
     assert {word for words in asked for word in words if word.startswith("--")} <= known
 

@@ -16,7 +16,9 @@ from transduce import Trainer, Translator
 from transduce.bundle import read_weights, weights_digest
 from transduce.config import Config
 from transduce.data.batching import Batching, collate
+from transduce.data.preparation import recall
 from transduce.data.store import Store
+from transduce.decode.translation import Translation
 from transduce.errors import Interrupted, RunError
 from transduce.model import Transformer
 from transduce.settings import load_config
@@ -39,6 +41,7 @@ from transduce.train.state import (
     to_average,
 )
 from transduce.train.workers import Workers
+from transduce.validation import validate
 from trials import SMALL
 
 OFTEN = ["train.validate_every=6", "train.save_every=5"]
@@ -233,6 +236,20 @@ def test_without_a_budget_patience_ends_the_run_and_the_best_are_averaged() -> N
     train, _ = resolve(load_config(preset="tiny").train, Budget(0.1, 100, None))
     assert train.patience is not None
     assert train.average == "best"
+
+
+def test_validation_compares_with_the_target_as_the_model_is_given_it(tmp_path: Path, small_corpus: Path) -> None:
+    work = trainer(tmp_path / "run", small_corpus, "train.steps=1", 'text.normalize=["lower"]')
+    prepared = recall(work.run().parent)
+    lower = replace(prepared, valid_target=[line.lower() for line in prepared.valid_target])
+    assert lower.valid_target != prepared.valid_target
+    model = work.new_model(prepared)
+    found, plain = (validate(model, each, work.config, step=1) for each in (prepared, lower))
+    assert (found.bleu, found.perplexity) == (plain.bleu, plain.perplexity)
+    right = [Translation(line, 0.0, 0.0, ()) for line in lower.valid_target]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "translate", lambda *given, **options: right)
+        assert validate(model, prepared, work.config, step=1).bleu == pytest.approx(100)
 
 
 def test_a_second_run_of_one_trainer_goes_on_with_the_first(tmp_path: Path, small_corpus: Path) -> None:

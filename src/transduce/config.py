@@ -210,8 +210,9 @@ class TrainConfig(Section):
     """Updates between checkpoints."""
     keep: PositiveInt = 5
     """Checkpoints kept: so many of the newest, those that the bundle will average, and the best by validation."""
-    average: Literal["last", "best"] = "last"
-    """Which checkpoints the final bundle averages (section 6.1: the last)."""
+    average: Literal["last", "best", "best_bleu"] = "last"
+    """Which checkpoints the final bundle averages: the last (section 6.1), or those that validated best, by perplexity
+    or by BLEU."""
     average_count: PositiveInt = 5
     """How many checkpoints the final bundle averages."""
     threads: PositiveInt | None = None

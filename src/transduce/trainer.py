@@ -209,7 +209,7 @@ class Trainer:
             self.config,
             state=state,
             checkpoints=directory,
-            validate=lambda step: validate(plain or model, prepared, self.config.search, step, loop.signals.check),
+            validate=lambda step: validate(plain or model, prepared, self.config, step, loop.signals.check),
             listener=self.listener,
             gather=lambda: gather(model, plain),
             average=moving,
@@ -284,7 +284,7 @@ class Trainer:
         train = self.config.train
         paths = to_average(self.out / "checkpoints", train)
         load_weights(model, average(kept_weights(path, train) for path in paths), where=self.out)
-        final = validate(model, prepared, self.config.search, state.step)
+        final = validate(model, prepared, self.config, state.step)
         kept = describe_averaged(train, [step_of(path) for path in paths])
         self.listener.note(f"{kept}: validation perplexity {final.perplexity:.2f}, BLEU {final.bleu:.2f}")
         path = self.out / "model"

@@ -16,7 +16,7 @@ from transduce.train.choice import Size
 from transduce.train.device import choose_device
 from transduce.train.workers import WORKER_TOKENS
 
-SECONDS, MOST_SECONDS = 20.0, 4.0
+SECONDS, MOST_SECONDS = 30.0, 6.0
 """Of all trials together, and of one; what a model takes to be made comes on top."""
 
 

@@ -144,7 +144,7 @@ def measure(contender: Contender, run: Path, config: Config, *, test: corpora.Pa
     for path in dict.fromkeys(nearest):
         state = read_state(path)
         load_weights(model, read_weights(path / "model.safetensors"), where=path)
-        found = validate(model, prepared, config.search, state.step)
+        found = validate(model, prepared, config, state.step)
         points[path] = Point(state.seconds / 60, state.step, found.perplexity, found.bleu)
     last = checkpoints(run / "checkpoints")[-1]
     load_weights(model, read_weights(last / "model.safetensors"), where=last)

@@ -25,9 +25,9 @@ def average(models: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
 def describe_plan(train: TrainConfig) -> str | None:
     """Which weights will be validated and kept, if they are not those that the paper keeps."""
     if train.ema:
-        which = ", at the best validation" if train.average == "best" else ""
+        which = ", at the best validation" if train.average != "last" else ""
         return f"validations and the bundle are of a moving average of the weights, decay {train.ema}{which}"
-    if train.average == "best":
+    if train.average != "last":
         return f"the bundle averages the best {train.average_count} validated checkpoints: each validation is saved"
     return None
 
@@ -37,6 +37,6 @@ def describe_averaged(train: TrainConfig, steps: Sequence[int]) -> str:
     places = ", ".join(f"{step:,}" for step in steps)
     if train.ema:
         return f"moving average of the weights, decay {train.ema}, at step {places}"
-    if train.average == "best":
+    if train.average != "last":
         return f"averaged {len(steps)} checkpoints, those of steps {places}"
     return f"averaged {len(steps)} checkpoints"

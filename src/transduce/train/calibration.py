@@ -31,7 +31,7 @@ TRIAL_TOKENS = 128  # of a side for each worker at first, twice as many whenever
 SYMBOLS = 100
 """Entries taken for a vocabulary of symbols (letters, phonemes, brackets), which only its data knows."""
 WARMUPS = 4  # a budget has room for so many: a longer warm-up is shortened to such a part of it
-VALIDATIONS, CHECKPOINTS = 4, 20  # a budget has at least so many
+VALIDATIONS, CHECKPOINTS = 4, 20  # a budget has at least so many; as many of both, where the best are chosen from
 PATIENCE = 6
 
 
@@ -91,8 +91,9 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
         shorter = changes["warmup_steps"] = max(1, updates // WARMUPS)
         # the schedule's peak is warmup_steps^-0.5: a short warm-up must not raise it
         changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
-    if updates < VALIDATIONS * train.validate_every:
-        changes["validate_every"] = max(1, updates // VALIDATIONS)
+    validations = VALIDATIONS if train.average == "last" else CHECKPOINTS
+    if updates < validations * train.validate_every:
+        changes["validate_every"] = max(1, updates // validations)
     if updates < CHECKPOINTS * train.save_every:
         changes["save_every"] = max(1, updates // CHECKPOINTS)
     changes = {name: value for name, value in changes.items() if f"train.{name}" not in given}

@@ -199,20 +199,22 @@ def set_damaged_aside(directory: Path) -> list[str]:
 
 
 def save_due(train: TrainConfig, step: int) -> bool:
-    """Whether a checkpoint of this step is regular; with `average = "best"` each validated model is kept."""
-    validated = train.average == "best" and step % train.validate_every == 0
+    """Whether a checkpoint of this step is regular; where the best are averaged each validated model is kept."""
+    validated = train.average != "last" and step % train.validate_every == 0
     return validated or step % train.save_every == 0
 
 
 def to_average(directory: Path, train: TrainConfig) -> list[Path]:
-    """The checkpoints that the bundle averages: the last ones, or those whose own validation had the best perplexity.
+    """The checkpoints that the bundle averages: the last ones, or those whose own validation was best.
 
     One that a signal left between two regular ones is not among them: it would make the result depend on the signal.
     A moving average is an average already: of those, one.
     """
     paths, count = checkpoints(directory), 1 if train.ema else train.average_count
-    if train.average == "best" and (best := _by_perplexity([path for path in paths if _validated(path)])):
-        return sorted(best[:count])
+    if train.average != "last":
+        order = _by_perplexity if train.average == "best" else _by_bleu
+        if best := order([path for path in paths if _validated(path)]):
+            return sorted(best[:count])
     regular = [path for path in paths[:-1] if save_due(train, step_of(path))] + paths[-1:]
     return regular[-count:]
 
@@ -241,12 +243,20 @@ def discard(path: Path) -> None:
 
 def _by_perplexity(paths: list[Path]) -> list[Path]:
     """Best first, each by the last validation before it was saved; those saved before any are left out."""
-    scored = []
-    for path in paths:
-        state = read_state(path)
-        if state.validations:
-            scored.append((state.validations[-1][1], path))
-    return [path for _, path in sorted(scored)]
+    return sorted(_scored(paths), key=lambda path: (_last_validation(path)[1], path))
+
+
+def _by_bleu(paths: list[Path]) -> list[Path]:
+    """The same by BLEU; of equals, as of a model that does not end a sentence yet, the later first."""
+    return sorted(_scored(paths), key=lambda path: (_last_validation(path)[2], path), reverse=True)
+
+
+def _scored(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if read_state(path).validations]
+
+
+def _last_validation(path: Path) -> tuple[int, float, float]:
+    return read_state(path).validations[-1]
 
 
 def _validated(path: Path) -> bool:
