@@ -19,7 +19,7 @@ from transduce.explain.head import Head, all_heads
 from transduce.explain.heads import Found, Loss, find_heads, without
 from transduce.explain.reading import Reading, read_pair
 from transduce.files import sha256, write_json
-from transduce.paper.demo_run import model_of
+from transduce.paper.demo_run import knows_only_phrases, model_of
 from transduce.paper.study import Study
 
 READ = {"tiny": 400, "small": 1000, "paper": 1000}
@@ -35,18 +35,14 @@ class Subject:
     study: Study
     translator: Translator
     corpus: list[Phrase]
+    knows_only_phrases: bool
+    """Whether it has seen the phrasebook and nothing else: the paper's sentences would tell nothing."""
 
     @cached_property
     def found(self) -> Found:
         """What each head looks at."""
         self.study.listener.note(f"reading {len(self.corpus)} unseen pairs for what each head looks at")
         return find_heads(self.translator, self.corpus)
-
-    @property
-    def knows_only_phrases(self) -> bool:
-        """A model of preset demo has seen the phrasebook and nothing else: the paper's sentences would tell nothing."""
-        assert self.translator.bundle is not None
-        return self.translator.bundle.config.preset == "demo"
 
     def describe(self) -> str:
         """The model and the phrases in a line."""
@@ -99,13 +95,14 @@ def subject(study: Study) -> Subject:
         raise UserError(
             f"{bundle.path}: one head a layer: the figures compare heads of a layer: give a model with more"
         )
+    only_phrases = not study.bundles or knows_only_phrases(bundle.config.data)
     languages = bundle.source_lang or "en", bundle.target_lang or "de"
     if languages != ("en", "de"):
         pair = " to ".join(languages)
         raise UserError(
             f"{bundle.path}: {pair}: heads are found by the phrasebook, which is en to de: give such a model"
         )
-    return Subject(study, translator, phrases("test", READ[study.scale]))
+    return Subject(study, translator, phrases("test", READ[study.scale]), only_phrases)
 
 
 def _read(path: Path) -> dict[str, Loss]:
