@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 
-from transduce.bundle import MANIFEST
+from transduce.bundle import MANIFEST, Bundle
 from transduce.data.baselines import pronoun_accuracy
 from transduce.data.phrasebook import Phrase, phrases
 from transduce.decode.translator import Translator
@@ -87,22 +87,27 @@ class Subject:
 
 
 def subject(study: Study) -> Subject:
-    """The model of the study; the phrasebook, which knows what pronouns mean, is English and German."""
+    """The model of the study."""
     translator = Translator.load(model_of(study), engine="pytorch", warn=study.listener.warn)
     bundle = translator.bundle
     assert bundle is not None
-    if translator.reference.model.config.num_heads < 2:
+    check_subject(bundle)
+    only_phrases = not study.bundles or knows_only_phrases(bundle.config.data)
+    return Subject(study, translator, phrases("test", READ[study.scale]), only_phrases)
+
+
+def check_subject(bundle: Bundle) -> None:
+    """Refuse a model that the figures cannot show; the phrasebook, which knows what pronouns mean, is en to de."""
+    if bundle.config.model.num_heads < 2:
         raise UserError(
             f"{bundle.path}: one head a layer: the figures compare heads of a layer: give a model with more"
         )
-    only_phrases = not study.bundles or knows_only_phrases(bundle.config.data)
     languages = bundle.source_lang or "en", bundle.target_lang or "de"
     if languages != ("en", "de"):
         pair = " to ".join(languages)
         raise UserError(
             f"{bundle.path}: {pair}: heads are found by the phrasebook, which is en to de: give such a model"
         )
-    return Subject(study, translator, phrases("test", READ[study.scale]), only_phrases)
 
 
 def _read(path: Path) -> dict[str, Loss]:
