@@ -95,8 +95,8 @@ def _below(stored: Stored) -> list[str]:
         return []
     return [
         (
-            f"Its F1 on the test trees is {best.f1:.1f}, below the {EXPECTED:g} that were expected of it: on 2 cores the"
-            " model is small and sees its trees only as often as the minutes allow."
+            f"Its F1 on the test trees is {best.f1:.1f}, below the {EXPECTED:g} that were expected of it: on 2 cores"
+            " the model is small and sees its trees only as often as the minutes allow."
         )
     ]
 
@@ -109,7 +109,7 @@ def _lengths(stored: Stored) -> list[str | Table]:
         [
             f"{bucket} words",
             f"{part.sentences:,}",
-            *(f"{value:.1f}" for value in (part.recall, part.precision, part.f1)),
+            *(f"{each:.1f}" for each in (part.recall, part.precision, part.f1)),
         ]
         for bucket, part in best.by_length.items()
     ]
