@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.display import Display
-from transduce.errors import BundleError, UserError
+from transduce.errors import UserError
 from transduce.version import __version__
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ def share_out(
     """Which of the models each part gets. All are opened now: a damaged one is not to be found out after hours."""
     if not models:
         return dict.fromkeys(parts, ())
+    from transduce.bundle import open_bundle
     from transduce.paper.fitting import fitting
 
+    opened = {path: open_bundle(path) for path in models}
     found: dict[str, tuple[Path, ...]] = {}
     for part in parts:
         try:
-            found[part] = fitting(part, models)
-        except BundleError:
-            raise
+            found[part] = fitting(part, opened)
         except UserError as error:
             if named:
                 raise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from transduce.bundle import Bundle, open_bundle
+from transduce.bundle import Bundle
 from transduce.decode.well_formed import Grammar
 from transduce.errors import UserError
 from transduce.paper.found_heads import check_subject
@@ -14,12 +14,12 @@ TRANSLATORS = ("table2", "figure3", "figure4", "figure5")
 PARSERS = ("table4",)
 
 
-def fitting(part: str, models: Sequence[Path]) -> tuple[Path, ...]:
+def fitting(part: str, models: Mapping[Path, Bundle]) -> tuple[Path, ...]:
     """The models that fit a part, in order. If there are some and none fits, a UserError says why the first does not.
 
     Figures 1 and 2 draw any model, and the other parts take none: they leave alone what they are given.
     """
-    reasons = [_reason(part, open_bundle(path)) for path in models]
+    reasons = [_reason(part, bundle) for bundle in models.values()]
     fit = tuple(path for path, reason in zip(models, reasons, strict=True) if reason is None)
     if models and not fit:
         raise UserError(f"{part}: {reasons[0]}, or leave --model out: it has a default of its own")
