@@ -1,76 +1,81 @@
-"""The published parser: trained on CRAFT for 170 minutes on 2 cores, scored on its dev and test trees.
+"""The published parser: trained on CRAFT for 130 minutes on 2 cores, scored on its dev and test trees.
 
-    python runs/craft_parser.py --work DIRECTORY
+    python -m runs.craft_parser --work DIRECTORY
+    python -m runs.craft_parser --work DIRECTORY --set search.beam=4
 
-It writes runs/craft_parser.json, which `transduce paper table4` shows, and a line of runs/log.md. Broken off, the same
-command goes on. The treebank is looked for as every study does: $TRANSDUCE_DATA/craft-treebank.
+The second form tries a setting: it tells the F1 of the dev trees and leaves the test trees alone. Run and parses lie
+where `transduce paper table4 --scale small --work DIRECTORY` has them, and that shows the result.
 """
 
 from __future__ import annotations
 
-import argparse
-import signal
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-
+from runs.command import Order, obey
+from runs.recipe import Recipe
+from runs.record import Record, budget, section, write_record
 from transduce.bundle import open_bundle
-from transduce.cli.display import Display
+from transduce.config import Config, SearchConfig
 from transduce.data.treebank import read_treebank
 from transduce.decode.parser import Parser
-from transduce.errors import Interrupted, UserError
-from transduce.files import write_file, write_json
-from transduce.paper.study import Study
-from transduce.paper.table4 import CRAFT, RECIPES
-from transduce.paper.treebank_run import Scored, Treebank, guided, kept_at, measure, parser_run, right_branching
-from transduce.train.environment import environment
+from transduce.paper.result import Table
+from transduce.paper.table4 import RECIPES
+from transduce.paper.treebank_run import Scored, Treebank, kept_at, measure, parser_run, ways
 
-LOG = CRAFT.with_name("log.md")
-HEAD = "| date | result | made by | on |\n|---|---|---|---|\n"
-
-
-def main() -> None:
-    """Train, score, write."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--work", type=Path, default=Study().work, help="where trainings are kept")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    display = Display(Console(stderr=True, highlight=False))
-    result = publish(Study(scale="small", work=options.parse_args().work, listener=display))
-    CRAFT.parent.mkdir(exist_ok=True)
-    write_json(CRAFT, result)
-    write_file(LOG, (log() + log_line(result)).encode())
-    display.note(log_line(result))
+NAME = "craft_parser"
+DIRECTORY = "table4-small"
+"""Of the study's run and parses, below its directory of trainings."""
+PRESET, SETTINGS = RECIPES["small"].preset, RECIPES["small"].settings
+TEXT = (
+    "EVALB with the parameters of COLLINS.prm; [parsing.md](parsing.md) says how trees are scored. Right-branching is "
+    "a baseline without a model."
+)
 
 
-def publish(study: Study) -> dict[str, object]:
-    """The stored result, with nothing in it that was not measured now or on the way here."""
-    recipe = RECIPES["small"]
-    treebank = Treebank.at(study.data / recipe.treebank)
-    directory = study.work / "table4-small"
-    run = directory / "run"
-    parser_run(run, treebank, preset=recipe.preset, settings=recipe.settings, listener=study.listener)
-    bundle, parser = open_bundle(run), Parser.load(run)
-    baseline = right_branching(list(read_treebank(treebank.train)))
-    scores = {}
-    for part, path in (("dev", treebank.dev), ("test", treebank.test)):
-        gold = list(read_treebank(path))
-        ways = {part: guided(parser, bundle.config.search), f"{part}, right-branching": baseline}
-        for name, find in ways.items():
-            scores[name] = numbers(measure(name, find, gold, kept_at(directory, run, path, name), study.listener))
-    model, train = bundle.config.model, bundle.config.train
+def publish(order: Order) -> None:
+    """Train, score the dev trees, and, if nothing is only tried, the test trees."""
+    treebank = Treebank.at(order.data / RECIPES["small"].treebank)
+    recipe = Recipe(NAME, PRESET, SETTINGS, order.tried)
+    training = [each for each in order.tried if not each.startswith("search.")]
+    directory = recipe.directory(order.work) if training else order.work / DIRECTORY
+    run, settings = directory / "run", (*SETTINGS, *training)
+    parser_run(run, treebank, preset=PRESET, settings=settings, listener=order.listener)
+    config = open_bundle(run).config
+    search = SearchConfig.model_validate({**config.search.model_dump(), **recipe.search})
+    scores = {"dev": score(order, directory, treebank, treebank.dev, search)}
+    for name, found in scores["dev"].items():
+        order.listener.note(f"dev trees, {name}: F1 {found['f1']:.2f}")
+    if order.tried:
+        return
+    scores["test"] = score(order, directory, treebank, treebank.test, search)
+    record = write_record(order.results, NAME, run, about=about(config), scores=scores)
+    order.listener.note(show(record))
+
+
+def score(
+    order: Order, directory: Path, treebank: Treebank, trees: Path, search: SearchConfig
+) -> dict[str, dict[str, Any]]:
+    """The scores of some trees by the name of each way: no model, and the beam, plain and kept to trees."""
+    run, gold = directory / "run", list(read_treebank(trees))
+    found = ways(Parser.load(run), search, list(read_treebank(treebank.train)))
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "about": f"{model.encoder_layers} + {model.decoder_layers} layers, d_model {model.d_model}, trained on CRAFT's"
-        f" training articles ({train.minutes or 0:g} minutes), beam {bundle.config.search.beam}",
-        "command": "python runs/craft_parser.py",
-        "environment": environment(train),
-        "scores": scores,
+        name: numbers(measure(name, find, gold, kept_at(directory, run, trees, name), order.listener))
+        for name, find in found.items()
+        if not name.endswith("greedy")
     }
 
 
-def numbers(scored: Scored) -> dict[str, object]:
+def about(config: Config) -> str:
+    """The parser in a line."""
+    model = config.model
+    return (
+        f"{model.encoder_layers} + {model.decoder_layers} layers, d_model {model.d_model}, trained on CRAFT's training"
+        f" articles, beam {config.search.beam}"
+    )
+
+
+def numbers(scored: Scored) -> dict[str, Any]:
     """A score for JSON."""
     score = scored.score
     return {
@@ -80,30 +85,33 @@ def numbers(scored: Scored) -> dict[str, object]:
         "f1": score.f1,
         "exact_match": score.exact_match,
         "unlabelled_f1": scored.unlabelled.f1,
-        "f1_by_length": {bucket: part.f1 for bucket, part in score.by_length().items()},
+        "malformed": scored.malformed,
         "seconds": scored.seconds,
+        "by_length": {
+            bucket: {
+                "sentences": len(part.sentences),
+                "recall": part.recall,
+                "precision": part.precision,
+                "f1": part.f1,
+            }
+            for bucket, part in score.by_length().items()
+            if part.sentences
+        },
     }
 
 
-def log() -> str:
-    """What is in the log so far."""
-    return LOG.read_text(encoding="utf-8") if LOG.is_file() else f"# Published results, newest last\n\n{HEAD}"
-
-
-def log_line(result: dict[str, object]) -> str:
-    """The result as a row."""
-    scores, machine = result["scores"], result["environment"]
-    assert isinstance(scores, dict)
-    assert isinstance(machine, dict)
-    f1 = ", ".join(f"{part} {scores[part]['f1']:.1f}" for part in ("dev", "test"))
-    made = f"{machine['transduce']}, torch {machine['torch']}, {machine['cores']} cores"
-    return f"| {result['date']} | CRAFT parser, F1: {f1} | `{result['command']}` | {made} |\n"
+def show(record: Record) -> str:
+    """The result for docs/results.md."""
+    columns = ("recall", "precision", "f1", "exact_match")
+    rows = [
+        [part, name, f"{found['sentences']:,}", *(f"{found[each]:.2f}" for each in columns), f"{found['malformed']:,}"]
+        for part, scores in record["scores"].items()
+        for name, found in scores.items()
+    ]
+    heading = ["trees", "", "sentences", "recall", "precision", "F1", "exact match", "not trees"]
+    title = f"CRAFT, constituency parsing, {budget(record)}"
+    return section(record, title=title, text=f"{record['about']}. {TEXT}", table=Table(NAME, heading, rows))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Interrupted as interruption:
-        sys.exit(interruption.exit_code)
-    except UserError as error:
-        sys.exit(f"craft_parser: {error}")
+    obey(__doc__, publish)

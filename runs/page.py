@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from runs import cmudict, multi30k, options, student, tatoeba
+from runs import cmudict, craft_parser, multi30k, options, student, tatoeba
 from runs.command import RESULTS
 from runs.record import Record, read_record
 from transduce.files import write_file
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Callable[[Record], str]] = {
     student.NAME: student.show,
     tatoeba.NAME: tatoeba.show,
     cmudict.NAME: cmudict.show,
+    craft_parser.NAME: craft_parser.show,
 }
 
 

@@ -21,16 +21,18 @@ def random_bundle(
     unlikely: bool = False,
     end: float = 0.0,
     search: SearchConfig | None = None,
+    outputs: str = string.ascii_uppercase + string.digits,
     **changes: object,
 ) -> Bundle:
     """A bundle whose choices are far from uniform.
 
     `unlikely`: PAD and BOS have next to no probability; `end` is added to the logit of EOS; both need an output bias.
+    `outputs` are the target's symbols, where the sides have vocabularies of their own.
     """
     shape = ModelConfig.model_validate({**SHAPE, **changes})
     joint = shape.tying == "three-way"
     source = Symbols(list(string.ascii_lowercase))
-    target = source if joint else Symbols(list(string.ascii_uppercase + string.digits))
+    target = source if joint else Symbols(outputs.split() if " " in outputs else list(outputs))
     text = TextConfig(source_codec="symbols", target_codec="symbols", joint=joint)
     config = Config(model=shape, text=text, data=DataConfig(max_length=30), search=search or SearchConfig())
     write_bundle(

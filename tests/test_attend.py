@@ -4,13 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from sentencepiece import SentencePieceProcessor
 
+from marian_models import learn_sentencepiece, sentences
 from transduce import Translator
 from transduce.config import ModelConfig
 from transduce.decode.torch_engine import TorchEngine
 from transduce.explain.attend import attend
 from transduce.model import Transformer
-from transduce.text import Symbols
+from transduce.text import Codec, Marian, Symbols
+from transduce.text.codec import SPECIALS
 
 
 def test_rows_and_columns_are_the_words_of_both_sentences(bundle: Path) -> None:
@@ -33,9 +36,21 @@ def test_the_decoder_looks_only_back(bundle: Path) -> None:
     assert np.all(weights[:, :, above] == 0)
 
 
-def test_symbols_stand_for_themselves() -> None:
-    codec = Symbols(["B", "AH", "T"])
+def untrained(codec: Codec) -> Translator:
     torch.manual_seed(0)
     shape = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, num_heads=2)
-    model = Transformer(shape, codec.size, codec.size).requires_grad_(False)
-    assert attend(Translator(TorchEngine(model), codec, codec), "B AH T").encoder.keys == ["B", "AH", "T", "</s>"]
+    return Translator(TorchEngine(Transformer(shape, codec.size, codec.size).requires_grad_(False)), codec, codec)
+
+
+def test_symbols_stand_for_themselves() -> None:
+    assert attend(untrained(Symbols(["B", "AH", "T"])), "B AH T").encoder.keys == ["B", "AH", "T", "</s>"]
+
+
+def test_pieces_of_an_imported_model_are_joined_into_words() -> None:
+    lines = sentences(300)
+    data = learn_sentencepiece(lines, 60)
+    model = SentencePieceProcessor(model_proto=data)
+    listed = [model.id_to_piece(place) for place in range(model.piece_size())]
+    codec = Marian(data, [piece for piece in listed if piece not in SPECIALS])
+    assert len(codec.encode(lines[0])) > len(lines[0].split())
+    assert attend(untrained(codec), lines[0]).encoder.keys == [*lines[0].split(), "</s>"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,14 +10,15 @@ from xml.etree import ElementTree
 import pytest
 
 from random_bundle import random_bundle
+from transduce.config import DataConfig
 from transduce.errors import UserError
-from transduce.explain.head import all_heads
-from transduce.explain.heads import Loss, Scores
+from transduce.explain.head import Head, all_heads
+from transduce.explain.heads import SCORES, Found, Loss, Scores
 from transduce.paper import demo_run, found_heads
 from transduce.paper.figure3 import figure3
-from transduce.paper.figure4 import figure4
+from transduce.paper.figure4 import Choice, choose, figure4, verdict
 from transduce.paper.figure5 import figure5, task
-from transduce.paper.found_heads import Subject, subject
+from transduce.paper.found_heads import subject
 from transduce.paper.result import Picture, Result, Table
 from transduce.paper.study import Study
 from trials import SMALL
@@ -44,7 +46,7 @@ def check(result: Result, tmp_path: Path) -> dict[str, Table]:
 def test_a_verb_and_its_far_complement(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows_only_phrases: bool
 ) -> None:
-    monkeypatch.setattr(Subject, "knows_only_phrases", knows_only_phrases)
+    monkeypatch.setattr(found_heads, "knows_only_phrases", lambda data: knows_only_phrases)
     tables = check(figure3(study), tmp_path)
     assert len(tables["figure3-heads"].rows) == 4 + 1
     verb = "ma(de|ke|kes)" if knows_only_phrases else "making"
@@ -55,11 +57,63 @@ def test_a_verb_and_its_far_complement(
 def test_a_pronoun_in_two_heads(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows_only_phrases: bool
 ) -> None:
-    monkeypatch.setattr(Subject, "knows_only_phrases", knows_only_phrases)
+    monkeypatch.setattr(found_heads, "knows_only_phrases", lambda data: knows_only_phrases)
     tables = check(figure4(study), tmp_path)
     heads = tables["figure4-heads"].rows
     assert [float(row[1]) for row in heads[:-1]] == sorted((float(row[1]) for row in heads[:-1]), reverse=True)
-    assert tables["figure4-without"].rows[0][0] == "none"
+    names = [row[0] for row in tables["figure4-without"].rows]
+    assert names[0] == "none"
+    assert len(names) == len(set(names))
+
+
+def scored(*heads: tuple[float, float]) -> Found:
+    """Encoder heads of one layer, each with its weight on the antecedent and its share of phrases won."""
+    values = dict.fromkeys(SCORES, math.nan)
+    return Found(
+        {
+            Head("encoder", 0, place): Scores(**{**values, "anaphora": weight, "resolution": won})
+            for place, (weight, won) in enumerate(heads)
+        },
+        {},
+    )
+
+
+def test_heads_that_resolve_pronouns_come_before_those_that_look_at_any_noun() -> None:
+    first, second, third, fourth = (Head("encoder", 0, place) for place in range(4))
+    found = scored((0.9, 0.54), (0.3, 0.77), (0.2, 0.63), (0.1, 0.42))
+    assert choose(found, 100) == Choice([second, third], [first, fourth], resolving=True)
+    assert choose(found, 16) == Choice([second], [fourth], resolving=True)  # 16 phrases tell less
+    assert choose(found, 4) == Choice([first, second], [third, fourth], resolving=False)
+
+
+def test_heads_shown_are_never_those_they_are_compared_with() -> None:
+    first, second, third = (Head("encoder", 0, place) for place in range(3))
+    both = scored((0.5, 0.9), (0.4, 0.9))
+    assert choose(both, 100) == Choice([first, second], [], resolving=True)
+    assert "no other heads" in verdict(choose(both, 100), {(): 1.0, (first,): 0.9, (first, second): 0.8}, 100)
+    three = choose(scored((0.5, 0.9), (0.4, 0.9), (0.3, 0.1)), 100)
+    assert three == Choice([first, second], [third], resolving=True)
+    off = {(): 1.0, (first,): 0.5, (first, second): 0.2, (third,): 0.9}
+    assert "Without head 1 of layer 1, 50.0 points fewer" in verdict(three, off, 100)  # one against one
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "says"),
+    [(0.4, 0.9, "the paper's claim shows."), (0.7, 0.69, "does not show."), (0.9, 0.4, "other heads do more")],
+)
+def test_the_verdict_follows_from_the_numbers(own: float, other: float, says: str) -> None:
+    choice = choose(scored((0.5, 0.9), (0.4, 0.5)), 100)
+    assert says in verdict(choice, {(): 1.0, tuple(choice.shown): own, tuple(choice.compared): other}, 100)
+    nobody = choose(scored((0.5, 0.5), (0.4, 0.5)), 100)
+    assert verdict(nobody, {}, 100).startswith("The paper's claim does not show in this model")
+
+
+def test_a_model_of_the_phrasebook_is_known_by_its_files(tmp_path: Path) -> None:
+    files = demo_run.write_phrasebook(tmp_path)
+    named = DataConfig(source=(str(files["source"]),))
+    assert demo_run.knows_only_phrases(named)
+    assert not demo_run.knows_only_phrases(DataConfig(source=(*named.source, "news.en")))
+    assert not demo_run.knows_only_phrases(DataConfig(pairs=("pairs.tsv",)))
 
 
 def test_every_head_has_its_row(study: Study, tmp_path: Path) -> None:

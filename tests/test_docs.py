@@ -105,3 +105,27 @@ def test_functions_named_with_their_file_exist(page: Path) -> None:
 
 def test_the_paper_map_names_functions() -> None:
     assert re.search(r"`[\w/]+\.py:[\w.]+`", (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8"))
+
+
+def test_every_row_of_the_paper_map_has_a_command() -> None:
+    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8").partition("## Departures")[0]
+    rows = [line.strip("|").split(" | ") for line in text.split("\n") if line.startswith("| ")]
+    heading, *body = rows
+    assert [cell.strip() for cell in heading] == ["paper", "code", "command"]
+    assert [row[0] for row in body if not re.match(r"`transduce [a-z]+ .+`", row[-1])] == []
+    assert {row[0].split(":")[0].split(",")[0].strip() for row in body} >= {
+        "3.2.1",
+        "3.2.2",
+        "3.2.3",
+        "3.3",
+        "3.4",
+        "3.5",
+    }
+
+
+@every_page
+def test_parts_of_the_paper_that_are_named_exist(page: Path) -> None:
+    from transduce.cli.paper import PARTS
+
+    asked = [match for line in code(page) for match in re.findall(r"transduce paper((?: [a-z][a-z0-9]*)*)", line)]
+    assert {part for words in asked for part in words.split()} <= {*PARTS, "all"}

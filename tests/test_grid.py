@@ -94,6 +94,18 @@ def test_a_failure_is_told_while_the_others_go_on_and_the_next_start_tries_again
     assert runs(tmp_path) == ["second", "first"]
 
 
+def test_what_failed_before_counts_as_work_to_do(tmp_path: Path) -> None:
+    tasks = [Refused("a"), Refused("b"), Refused("c")]
+    run_grid(tasks, tmp_path, Listener(), processes=1)
+    (tmp_path / "mended").touch()
+    notes = Notes()
+    run_grid(tasks, tmp_path, notes, processes=1)
+    ended = [note for note in notes.notes if ": ended; " in note]
+    assert ["not yet known" in note for note in ended] == [False, False, False]
+    assert "about 0:00:00 to go" in ended[-1]
+    assert not list(tmp_path.glob("*.failed"))
+
+
 def test_side_by_side_every_task_has_a_process_that_may_fail_or_die(tmp_path: Path) -> None:
     tasks = [Counted("counted"), Refused("refused"), Killed("killed")]
     assert run_grid(tasks, tmp_path, Listener(), processes=3) == {

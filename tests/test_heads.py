@@ -15,13 +15,14 @@ from transduce import Translator
 from transduce.data.phrasebook import Phrase, Pronoun, phrases
 from transduce.errors import UserError
 from transduce.explain.ablation import switched_off
-from transduce.explain.attend import Kind, attend
+from transduce.explain.attend import attend
+from transduce.explain.even import even_weights
 from transduce.explain.head import Head, all_heads
 from transduce.explain.head_picture import heads_svg
 from transduce.explain.head_scores import alignment, clauses, dependencies, turned
 from transduce.explain.heads import SCORES, Found, Scores, find_heads, plain, score_heads, without
 from transduce.explain.reading import Reading, read_pair
-from transduce.explain.record import Attention
+from transduce.explain.record import Attention, Kind
 
 Weights = NDArray[np.float64]
 
@@ -54,14 +55,17 @@ def looking(size: int, at: Callable[[int], Sequence[int]]) -> Weights:
 def reading(phrase: Phrase, *heads: Weights, cross: Weights | None = None) -> Reading:
     """A model of one layer whose tokens are words; these are its encoder's heads."""
     source, target = [*phrase.source.split(), "</s>"], [*phrase.target.split(), "</s>"]
-    uniform = np.full((1, 1, len(target), len(target)), 1 / len(target))
+    causal = looking(len(target), lambda query: range(query + 1))[None, None]
     across = np.full((len(target), len(source)), 1 / len(source)) if cross is None else cross
     attention: dict[Kind, Attention] = {
         "encoder": Attention("encoder", np.stack(heads)[None], source, source),
-        "decoder": Attention("decoder", uniform, target, ["<s>", *target[:-1]]),
+        "decoder": Attention("decoder", causal, target, ["<s>", *target[:-1]]),
         "cross": Attention("cross", across[None, None], target, source),
     }
-    return Reading(attention, attention)
+    alone = [[place] for place in range(len(source))], [[place] for place in range(len(target))]
+    return Reading(
+        attention, {"encoder": (alone[0], alone[0]), "decoder": (alone[1], alone[1]), "cross": (alone[1], alone[0])}
+    )
 
 
 def encoder_scores(phrase: Phrase, head: Weights) -> Scores:
@@ -102,6 +106,23 @@ def test_uniform_attention_scores_what_chance_does() -> None:
             known = values(scores)
             known.pop("resolution", None)  # neither noun outweighs the other
             assert known == pytest.approx({name: getattr(found.chance[head.kind], name) for name in known})
+
+
+def test_a_causal_query_cannot_look_ahead_by_chance() -> None:
+    assert even_weights(2, 2, causal=True).tolist() == [[1, 0], [0.5, 0.5]]
+    chance = score_heads([reading(PHRASE, looking(9, lambda query: [query]))], [PHRASE]).chance
+    steps = len(PHRASE.target.split()) + 1
+    assert chance["decoder"].same == pytest.approx(sum(1 / step for step in range(1, steps + 1)) / steps)
+    assert chance["decoder"].previous == pytest.approx(sum(1 / step for step in range(2, steps + 1)) / (steps - 1))
+    assert chance["decoder"].anaphora == pytest.approx(1 / 7)  # six words and the start were read
+    assert chance["encoder"].same == pytest.approx(1 / 9)
+
+
+def test_a_word_of_more_pieces_gets_more_by_chance() -> None:
+    pieces = ["▁The", "▁do", "g", "</s>"]
+    attention = Attention("encoder", np.full((1, 1, 4, 4), 0.25), pieces, pieces)
+    read = Reading({"encoder": attention}, {"encoder": ([[0], [1, 2], [3]],) * 2})
+    assert read.even.words["encoder"].weights[0, 0, 0].tolist() == [0.25, 0.5, 0.25]
 
 
 def test_anaphora_is_weight_on_the_noun_that_is_meant() -> None:

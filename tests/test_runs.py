@@ -5,23 +5,30 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from runs import cmudict, multi30k, options, student, tatoeba
+from runs import cmudict, craft_parser, multi30k, options, student, tatoeba
 from runs.command import RESULTS, Order
 from runs.page import MARK, PAGE, SECTIONS, page
 from runs.recipe import Recipe
 from runs.record import changed
+from toy_treebank import SETTINGS as TREES
+from toy_treebank import write_treebank
 from transduce import Translator
 from transduce.bundle import open_bundle
 from transduce.cli import app
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
+from transduce.paper.craft import CRAFT
+from transduce.paper.result import Table
+from transduce.paper.study import Study
+from transduce.paper.table4 import RECIPES, table4
 from transduce.settings import load_config
 from transduce.train.history import read_history
 from transduce.train.loop import Loop
@@ -206,7 +213,7 @@ def test_options_are_scored_arm_by_arm_on_validation_alone(order: Order, finishe
 
 
 def test_every_arm_is_a_configuration() -> None:
-    scripts = (multi30k, cmudict, tatoeba, student)
+    scripts = (multi30k, cmudict, tatoeba, student, craft_parser)
     asked = [(script.PRESET, script.SETTINGS) for script in scripts]
     asked += [(multi30k.PRESET, (*options.SETTINGS, *settings)) for settings in options.ARMS.values()]
     for preset, settings in asked:
@@ -293,3 +300,43 @@ def test_pronunciations_are_scored_on_development_words_before_test_words(
     assert (scores["dev"]["words"], scores["dev"]["several"], scores["test"]["words"]) == (2, 1, 1)
     assert scores["test"]["wer"] == 100
     assert "| ours | 100.00 |" in cmudict.show(written(order, "cmudict"))
+
+
+@pytest.fixture
+def parsing(order: Order, monkeypatch: pytest.MonkeyPatch) -> Order:
+    """A treebank of our own in place of CRAFT, and two updates."""
+    write_treebank(order.data / "craft-treebank", train=60, dev=5, test=6)
+    quick = (*TREES, "train.steps=2", "search.beam=2", "search.extra_length=30")
+    monkeypatch.setattr(craft_parser, "SETTINGS", quick)
+    monkeypatch.setitem(RECIPES, "small", replace(RECIPES["small"], preset="parsing-tiny", settings=quick))
+    monkeypatch.setattr(craft_parser, "PRESET", "parsing-tiny")
+    return order
+
+
+def test_the_parser_is_scored_each_way_and_shown_by_the_study(
+    parsing: Order, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    craft_parser.publish(parsing)
+    scores = written(parsing, "craft_parser")["scores"]
+    ways = ["right-branching", "plain search, beam 2", "search that keeps to trees, beam 2"]
+    assert [list(scores[part]) for part in ("dev", "test")] == [ways, ways]
+    assert scores["test"][ways[-1]]["malformed"] == 0
+    for found in scores["test"].values():
+        assert sum(part["sentences"] for part in found["by_length"].values()) == found["sentences"] == 6
+    monkeypatch.chdir(tmp_path)
+    CRAFT.parent.mkdir(parents=True)
+    CRAFT.write_bytes((parsing.results / "craft_parser.json").read_bytes())
+    kept = {path: path.stat().st_mtime_ns for path in parsing.work.rglob("parsed/**/*.json")}
+    result = table4(Study(scale="small", work=parsing.work, data=parsing.data))
+    (shown,) = (part for part in result.parts if isinstance(part, Table) and part.name == "table4-craft")
+    assert len(shown.rows) == 2 * len(ways)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # nothing was parsed twice
+    parsed = {path.parent for path in parsing.work.rglob("parsed/**/*.json")} - {path.parent for path in kept}
+    assert sorted(path.name for path in parsed) == ["plain-search-greedy", "search-that-keeps-to-trees-greedy"]
+    assert "| test | plain search, beam 2 | 6 |" in craft_parser.show(written(parsing, "craft_parser"))
+
+
+def test_a_trial_of_the_parser_leaves_the_test_trees_alone(parsing: Order) -> None:
+    (parsing.data / "craft-treebank" / "test.trees").write_text("damaged\n", encoding="utf-8")
+    craft_parser.publish(trying(parsing, "search.beam=1"))
+    assert not parsing.results.exists()

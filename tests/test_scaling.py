@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from transduce.paper import additive
 from transduce.paper.additive import FUNCTIONS, Cell
 from transduce.paper.cost import operations, saved_bytes
 from transduce.paper.result import Picture, Table
@@ -62,3 +63,14 @@ def test_a_study_has_the_papers_values_beside_its_own(tmp_path: Path) -> None:
     assert len(tables["scaling-additive"].rows) == 3 * len(FUNCTIONS)
     assert len([part for part in result.parts if isinstance(part, Picture)]) == 3
     assert (tmp_path / "times.json").is_file()
+
+
+def test_a_steep_growth_is_explained_where_tensors_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(additive, "device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(additive.sys, "platform", "linux")
+    lengths = (64, 128, 256)  # at 128, 8 x 128 x 128 x 64 numbers have 32 MiB
+    steep, plain = ({("additive", n): n**power for n in lengths} for power in (2.7, 2.0))
+    (said,) = additive._fresh_pages(lengths, steep)
+    assert "32 MiB or more from n = 128 on" in said
+    assert additive._fresh_pages(lengths, plain) == []
+    assert additive._fresh_pages((16, 32, 64), {("additive", n): n**2.7 for n in (16, 32, 64)}) == []

@@ -14,8 +14,9 @@ from random_bundle import random_bundle
 from transduce import Translator
 from transduce.errors import UserError
 from transduce.explain.ablation import switched_off
-from transduce.explain.attend import Kind, attend
+from transduce.explain.attend import attend
 from transduce.explain.head import KINDS, Head
+from transduce.explain.record import Kind
 from transduce.explain.sentence_record import FORMAT, sentence_record
 
 TEXT = "The dog sees a bird."

@@ -76,6 +76,25 @@ def test_a_bundle_without_a_test_set_is_named(tmp_path: Path, bundle: Path) -> N
 def test_test_sets_are_those_of_the_languages(data: Path) -> None:
     assert [each.name for each in find_sets(data, "en", "de")] == ["newstest2014"]
     assert find_sets(data, "en", "fr") == find_sets(data, None, None) == []
+    for name in (
+        "multi30k/test_2016_flickr",
+        "multi30k/test_2017_flickr",
+        "multi30k/test_2017_mscoco",
+        "tatoeba-en-de/test",
+    ):
+        for side in ("en", "de"):
+            path = data / f"{name}.{side}.gz"
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+    for name, other in (("newstest2013", "de"), ("newstest2017", "de"), ("newstest2014", "fr")):
+        (data / name).mkdir(exist_ok=True)
+        for file in ("src.en", f"ref.{other}"):
+            (data / name / f"en-{other}.{file}.gz").touch()
+    news, others = ["newstest2013", "newstest2014", "newstest2017"], ["Multi30k 2016", "Multi30k 2017", "Multi30k COCO"]
+    assert [each.name for each in find_sets(data, "en", "de")] == [*news, *others, "Tatoeba"]
+    assert [each.name for each in find_sets(data, "de", "en")] == [*others, "Tatoeba"]
+    assert find_sets(data, "de", "en")[-1].source == data / "tatoeba-en-de" / "test.de.gz"
+    assert [each.name for each in find_sets(data, "en", "fr")] == ["newstest2014"]
 
 
 def test_the_study_ends_with_a_page_and_does_not_train_twice(

@@ -23,8 +23,8 @@ from transduce.paper.conclusions import (
     conclusions_table,
     judge,
 )
-from transduce.paper.corpora import Texts, at_most, longest, multi30k, phrasebook, read
-from transduce.paper.longer import joined, longer_tests, median_length
+from transduce.paper.corpora import Texts, at_most, longest, multi30k, phrasebook, read, write_pairs
+from transduce.paper.longer import explain_cut, joined, longer_tests, median_length
 from transduce.paper.result import Table
 from transduce.paper.study import Study
 from transduce.paper.table3 import Budget, table3
@@ -204,3 +204,9 @@ def test_the_study_trains_its_rows_shows_what_failed_and_is_done_once(tmp_path: 
     times = [path.stat().st_mtime_ns for path in done]
     assert table3(study).markdown("") == result.markdown("")
     assert [path.stat().st_mtime_ns for path in done] == times
+
+
+def test_the_page_says_which_pairs_were_short_enough(tmp_path: Path) -> None:
+    lengths = (3, 5, 5, 5, 9)
+    train = write_pairs(tmp_path / "train", [(" ".join("a" * length), "b") for length in lengths])
+    assert "on 4 of the 5 training pairs, 80%: those whose longer side has at most 5 words" in explain_cut(train)

@@ -13,20 +13,21 @@ from transduce.data.treebank import read_treebank
 from transduce.errors import UserError
 from transduce.evaluate.brackets import evalb
 from transduce.paper import table4 as study_file
+from transduce.paper.craft import CRAFT, Stored, craft_parts
 from transduce.paper.result import Picture, Result, Table
 from transduce.paper.study import Study
-from transduce.paper.table4 import CRAFT, PAPER, RECIPES, table4
+from transduce.paper.table4 import PAPER, RECIPES, table4
 from transduce.paper.treebank_run import measure, retag, right_branching, score_trees
 from transduce.text.trees import Tree, leaves, read_tree, words, write_tree
 from transduce.train.progress import Listener
 
+WAY = {"sentences": 7, "recall": 1, "precision": 2, "f1": 3, "exact_match": 4, "unlabelled_f1": 5, "malformed": 6}
+SHORT = {"sentences": 2, "recall": 7, "precision": 8, "f1": 9}
 STORED = {
     "date": "2017-06-12",
     "about": "a parser",
-    "command": "python runs/craft_parser.py",
-    "scores": {
-        "dev": {"sentences": 7, "recall": 1, "precision": 2, "f1": 3, "exact_match": 4, "unlabelled_f1": 5},
-    },
+    "command": "python -m runs.craft_parser --work DIRECTORY",
+    "scores": {part: {"a beam": {**WAY, "by_length": {"1-10": SHORT}}} for part in ("dev", "test")},
 }
 
 
@@ -66,14 +67,14 @@ def test_it_has_the_papers_rows_every_way_of_searching_and_every_length(study: S
     found = tables(result)
     assert [tuple(row[:3]) for row in found["table4"].rows[:-1]] == list(PAPER)
     assert all(row[3] == "" for row in found["table4"].rows[:-1])
-    ways = {row[0]: row[1:] for row in found["table4_search"].rows}
+    ways = {row[0]: row[1:] for row in found["table4-search"].rows}
     assert next(iter(ways)) == "right-branching"
     guided = [values for name, values in ways.items() if name.startswith("search that keeps to trees")]
     assert [values[5] for values in guided] == ["0", "0"]  # not trees
     assert found["table4"].rows[-1][3] == guided[-1][2]
-    assert sum(int(row[1]) for row in found["table4_lengths"].rows) == 70
+    assert sum(int(row[1]) for row in found["table4-lengths"].rows) == 70
     assert "not comparable" in result.scope
-    assert [part.name for part in result.parts if isinstance(part, Picture)] == ["table4_tree"]
+    assert [part.name for part in result.parts if isinstance(part, Picture)] == ["table4-tree"]
     assert "No stored result on CRAFT" in result.markdown("today")
 
 
@@ -87,21 +88,41 @@ def test_what_was_done_is_used_again(study: Study, quick: None) -> None:
     assert any("using the parser" in note for note in listener.notes)
     after = {path: path.stat().st_mtime_ns for path in kept}
     assert [path for path in kept if after[path] != before[path]] == [kept[0]]
-    assert tables(first)["table4_lengths"] == tables(second)["table4_lengths"]
+    assert tables(first)["table4-lengths"] == tables(second)["table4-lengths"]
 
 
 def test_a_stored_result_is_shown_with_its_date(study: Study, quick: None) -> None:
-    CRAFT.parent.mkdir()
+    CRAFT.parent.mkdir(parents=True)
     CRAFT.write_text(json.dumps(STORED), encoding="utf-8")
     result = table4(study)
     assert "Stored on 2017-06-12, not measured now" in result.markdown("today")
-    assert tables(result)["table4_craft"].rows == [["CRAFT dev", "7", "1.0", "2.0", "3.0", "4.0", "5.0"]]
+    values = ["7", "1.0", "2.0", "3.0", "4.0", "5.0", "6"]
+    assert tables(result)["table4-craft"].rows == [[f"CRAFT {part}", "a beam", *values] for part in ("dev", "test")]
+    assert tables(result)["table4-craft-lengths"].rows == [["1-10 words", "2", "7.0", "8.0", "9.0"]]
+
+
+def test_a_stored_score_below_what_was_expected_is_said() -> None:
+    stored = Stored.model_validate(STORED)
+    assert "Its F1 on the test trees is 3.0, below the 70" in str(craft_parts(stored, CRAFT))
+    stored.scores["test"]["a beam"].f1 = 70.0
+    assert "below" not in str(craft_parts(stored, CRAFT))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps({**STORED, "scores": {"dev": {"a beam": {"f1": 1}}}})])
+def test_a_damaged_stored_result_is_named_before_anything_is_trained(
+    study: Study, quick: None, tmp_path: Path, content: str
+) -> None:
+    CRAFT.parent.mkdir(parents=True)
+    CRAFT.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"craft_parser\.json: damaged.*make it again by `python -m runs\.craft_parser"):
+        table4(replace(study, work=tmp_path / "work"))
+    assert not (tmp_path / "work").exists()
 
 
 def test_the_users_own_parser_is_scored(study: Study, quick: None) -> None:
     given = replace(study, bundles=(study.work / "table4-tiny" / "run",), work=study.work / "other")
     table4(study)
-    assert tables(table4(given))["table4_lengths"] == tables(table4(study))["table4_lengths"]
+    assert tables(table4(given))["table4-lengths"] == tables(table4(study))["table4-lengths"]
     assert not (study.work / "other" / "table4-tiny" / "run").exists()
 
 
@@ -126,6 +147,14 @@ def test_right_branching_opens_a_constituent_at_every_word() -> None:
         "(S (XX a) (XX b))",
         "(S (XX a))",
     ]
+
+
+def test_right_branching_needs_training_trees_but_no_inner_brackets() -> None:
+    with pytest.raises(UserError, match="no training trees"):
+        right_branching([])
+    (found,) = right_branching([tree("(S (NN c))")])(["a b c"])
+    assert found is not None
+    assert write_tree(found) == "(S (XX a) (S (XX b) (XX c)))"
 
 
 def test_leaves_get_the_gold_tags_and_brackets_stay() -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 import torch
 
+from random_bundle import random_bundle
 from random_weights import randomized
 from transduce import Translator
 from transduce.config import ModelConfig
@@ -140,6 +141,49 @@ def test_the_terminal_shows_one_layer_and_names_sections_and_equations(walked: W
     assert "softmax(Q Kᵀ / √d_k) V (1)" in text
     sections = set(re.findall(r"\[section ([0-9.]+)", text))
     assert sections >= {"3.1", "3.2.1", "3.2.2", "3.3", "3.4", "3.5", "5.1", "6.1"}
+
+
+def printed(tmp_path: Path, **changes: object) -> str:
+    """What the terminal shows of a walk through an untrained model, its second layer in detail."""
+    random_bundle(tmp_path / "model", **changes)
+    return "\n".join(walk_lines(walk(Translator.load(tmp_path / "model", engine="pytorch"), "a b c", layer=1)))
+
+
+def test_a_pre_norm_model_shows_every_norm_it_has(tmp_path: Path) -> None:
+    text = printed(tmp_path, norm="pre")
+    assert text.count("Layer normalisation before the sub-layer [section 3.1]") == 2 + 3
+    assert text.count("x + Sublayer(LayerNorm(x))\n") == 2 + 3
+    for stack in ("encoder", "decoder"):
+        assert f"{stack.title()} output: the final layer normalisation (" in text
+        assert f"Layer normalisation behind the last {stack} layer" in text
+    assert "LayerNorm(x + Sublayer(x))" not in text
+
+
+def test_the_norms_shown_are_those_that_the_model_computes(tmp_path: Path) -> None:
+    random_bundle(tmp_path / "model", norm="pre")
+    translator = Translator.load(tmp_path / "model", engine="pytorch")
+    stages = {stage.title: stage for stage in walk(translator, "a b c").stages}
+    (shown,) = parts(stages["Encoder output: the final layer normalisation"], Vector)
+    with torch.inference_mode():
+        memory, _ = translator.reference.model.encode(torch.tensor([[*translator.source_codec.encode("a b c"), EOS]]))
+    rows = [pytest.approx(row, abs=1e-4) for row in memory[0, :, :5].tolist()]
+    assert list(shown.values) in rows
+
+
+def test_a_post_norm_model_has_no_norm_beside_its_residual_connections(tmp_path: Path) -> None:
+    text = printed(tmp_path)
+    assert "before the sub-layer" not in text
+    assert "the final layer normalisation" not in text
+    assert " + b^" not in text
+    assert "P(next token) = softmax(x Eᵀ)\n" in text
+
+
+def test_biases_stand_in_the_equations(tmp_path: Path) -> None:
+    text = printed(tmp_path, attention_bias=True, output_bias=True)
+    assert text.count("Q = X W^Q + b^Q, K = X W^K + b^K, V = X W^V + b^V") == 2
+    assert text.count("Q = X W^Q + b^Q, K = memory W^K + b^K, V = memory W^V + b^V") == 1
+    assert text.count("MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O + b^O") == 3
+    assert "P(next token) = softmax(x Eᵀ + b)" in text
 
 
 class Balanced(HTMLParser):

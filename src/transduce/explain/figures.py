@@ -16,7 +16,6 @@ import numpy as np
 from transduce.errors import UserError
 from transduce.explain.drawing import Box, Label, Line, Sheet, head_colour, text_width, to_svg, write_sheet
 from transduce.explain.record import Attention
-from transduce.files import write_file
 
 ROW, STRIP, MARGIN = 22.0, 7.0, 16.0  # CSS pixels
 BOLD = 1.1  # times as wide
@@ -65,11 +64,6 @@ def write_lines(
 def write_heatmap(path: Path, attention: Attention, *, layer: int, head: int | None = None) -> None:
     """Write what `heatmap_svg` draws as the path's suffix says: .svg, .pdf or .png."""
     write_sheet(path, _heatmap(attention, layer, head))
-
-
-def save(svg: str, path: Path) -> None:
-    """Write a picture's SVG text, whole or not at all."""
-    write_file(path, svg.encode("utf-8"))
 
 
 def _lines(attention: Attention, layer: int, heads: Sequence[int] | None, query: int | None, threshold: float) -> Sheet:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from transduce.config import ModelConfig
 from transduce.errors import UserError
-from transduce.explain.attend import Kind
+from transduce.explain.record import Kind
 
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "encoder-decoder"}

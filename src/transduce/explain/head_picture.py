@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from transduce.explain.attend import Kind
 from transduce.explain.drawing import Box, Label, Sheet, text_width, to_svg
 from transduce.explain.figures import TITLES
 from transduce.explain.head import KINDS, Head
+from transduce.explain.record import Kind
 
 CELL, ROW, MARGIN, GAP = 18.0, 20.0, 16.0, 26.0  # CSS pixels
 DARK, GRID = "#0B3C7D", "#DDDDDD"

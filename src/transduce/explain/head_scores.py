@@ -28,11 +28,6 @@ def on_links(weights: NDArray[np.floating], links: Iterable[Link]) -> list[Float
     return [np.asarray(weights[:, :, query, list(keys)].sum(axis=-1), dtype=np.float64) for query, keys in links]
 
 
-def by_chance(keys: int, links: Iterable[Link]) -> list[float]:
-    """The same for a head that looks everywhere alike."""
-    return [len(wanted) / keys for _, wanted in links]
-
-
 def at_distance(queries: int, keys: int, distance: int) -> list[Link]:
     """Every query with the key so many places further on, or before it if negative."""
     return [(query, (query + distance,)) for query in range(queries) if 0 <= query + distance < keys]

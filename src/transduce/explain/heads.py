@@ -17,10 +17,10 @@ from transduce.data.phrasebook import Phrase
 from transduce.errors import UserError
 from transduce.explain import head_scores
 from transduce.explain.ablation import switched_off
-from transduce.explain.attend import Kind
 from transduce.explain.head import Head
 from transduce.explain.head_scores import Floats, Link
 from transduce.explain.reading import Reading, read_pair
+from transduce.explain.record import Kind
 
 if TYPE_CHECKING:
     from transduce.decode.translator import Translator
@@ -57,7 +57,7 @@ SCORES = tuple(field.name for field in fields(Scores))
 
 @dataclass(frozen=True)
 class Found:
-    """The scores of all heads of a model, and those of a head that looks everywhere alike."""
+    """The scores of all heads of a model, and those of a head that looks alike at all it may look at."""
 
     heads: dict[Head, Scores]
     chance: dict[Kind, Scores]
@@ -106,10 +106,10 @@ def score_heads(readings: Sequence[Reading], corpus: Sequence[Phrase]) -> Found:
     heads: dict[Head, Scores] = {}
     chance: dict[Kind, Scores] = {}
     for kind in readings[0].tokens:
-        measured = {name: _mean(readings, kind, links) for name, links in _tasks(readings, corpus, kind).items()}
+        tasks, even = _tasks(readings, corpus, kind), [reading.even for reading in readings]
         size = readings[0].tokens[kind].weights.shape[:2]
-        values = {name: found for name, (found, _) in measured.items() if found is not None}
-        alike = {name: uniform for name, (_, uniform) in measured.items()}
+        values = {name: _mean(readings, kind, links) for name, links in tasks.items()}
+        alike = {name: _mean(even, kind, links).item() for name, links in tasks.items()}
         if kind == "encoder":
             values |= {"structure": _structure(readings), "resolution": _resolution(readings, corpus)}
             alike |= {"structure": 0.0, "resolution": 0.5}
@@ -141,7 +141,7 @@ Tasks = dict[str, list[tuple[bool, list[Link]]]]
 
 
 def _tasks(readings: Sequence[Reading], corpus: Sequence[Phrase], kind: Kind) -> Tasks:
-    """What heads of a kind may be good at."""
+    """What heads of a kind may be good at, where the corpus has any link for it."""
     tasks: Tasks = {}
     for reading, phrase in zip(readings, corpus, strict=True):
         tokens, words = reading.tokens[kind], reading.words[kind]
@@ -163,20 +163,15 @@ def _tasks(readings: Sequence[Reading], corpus: Sequence[Phrase], kind: Kind) ->
             found["alignment"] = (True, head_scores.alignment(phrase))
         for name, links in found.items():
             tasks.setdefault(name, []).append(links)
-    return tasks
+    return {name: pairs for name, pairs in tasks.items() if any(links for _, links in pairs)}
 
 
-def _mean(
-    readings: Sequence[Reading], kind: Kind, tasks: Sequence[tuple[bool, list[Link]]]
-) -> tuple[Floats | None, float]:
-    """The mean weight on all links of a corpus, by head, and what chance would give; None: there are no links."""
+def _mean(readings: Sequence[Reading], kind: Kind, tasks: Sequence[tuple[bool, list[Link]]]) -> Floats:
+    """The mean weight on all links of a corpus, by head: LH."""
     weights: list[Floats] = []
-    uniform: list[float] = []
     for reading, (by_words, links) in zip(readings, tasks, strict=True):
-        attention = (reading.words if by_words else reading.tokens)[kind]
-        weights += head_scores.on_links(attention.weights, links)
-        uniform += head_scores.by_chance(len(attention.keys), links)
-    return (np.mean(weights, axis=0), float(np.mean(uniform))) if weights else (None, math.nan)
+        weights += head_scores.on_links((reading.words if by_words else reading.tokens)[kind].weights, links)
+    return np.asarray(np.mean(weights, axis=0))
 
 
 def _resolution(readings: Sequence[Reading], corpus: Sequence[Phrase]) -> Floats:

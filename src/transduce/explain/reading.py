@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from transduce.decode.torch_engine import pad, shift_right
 from transduce.errors import UserError
-from transduce.explain.attend import Kind
-from transduce.explain.record import Attention, merge_words, word_groups
+from transduce.explain.even import evened
+from transduce.explain.record import Attention, Kind, merge_words, word_groups
 from transduce.model import AttentionRecord
 from transduce.text import Codec, Symbols
 from transduce.text.codec import BOS, EOS
@@ -22,19 +23,33 @@ if TYPE_CHECKING:
     from transduce.decode.translator import Translator
 
 
+Groups = list[list[int]]
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """The attention of each kind; the decoder's rows are named by the token or word that they choose."""
 
     tokens: dict[Kind, Attention]
-    words: dict[Kind, Attention]
+    groups: dict[Kind, tuple[Groups, Groups]]
+    """The tokens of each word, of the queries and of the keys."""
+
+    @cached_property
+    def words(self) -> dict[Kind, Attention]:
+        """The same by words."""
+        return {kind: merge_words(attention, *self.groups[kind]) for kind, attention in self.tokens.items()}
+
+    @cached_property
+    def even(self) -> Reading:
+        """What a head that looks alike at all it may look at would attend to in this pair."""
+        return Reading({kind: evened(attention) for kind, attention in self.tokens.items()}, self.groups)
 
 
 class Side(NamedTuple):
     """One side of an attention: its tokens, and which of them make up each word."""
 
     pieces: list[str]
-    words: list[list[int]]
+    words: Groups
 
     @classmethod
     def of(cls, codec: Codec, ids: Sequence[int]) -> Side:
@@ -58,7 +73,6 @@ def read_pair(translator: Translator, source: Sequence[int], target: Sequence[in
     shifted = Side.of(translator.target_codec, [BOS, *target])
     chosen = Side.of(translator.target_codec, [*target, EOS])
     tokens: dict[Kind, Attention] = {}
-    words: dict[Kind, Attention] = {}
     sides: dict[Kind, tuple[Side, Side, list[Tensor]]] = {
         "encoder": (read, read, record.encoder),
         "decoder": (chosen, shifted, record.decoder),
@@ -67,8 +81,7 @@ def read_pair(translator: Translator, source: Sequence[int], target: Sequence[in
     for kind, (queries, keys, layers) in sides.items():
         weights = np.stack([layer[0].float().cpu().numpy() for layer in layers])
         tokens[kind] = Attention(kind, weights, queries.pieces, keys.pieces)
-        words[kind] = merge_words(tokens[kind], queries.words, keys.words)
-    return Reading(tokens, words)
+    return Reading(tokens, {kind: (queries.words, keys.words) for kind, (queries, keys, _) in sides.items()})
 
 
 def readable(argument: str) -> str:

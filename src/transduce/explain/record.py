@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from transduce.text.codec import SPECIALS
 
+Kind = Literal["encoder", "decoder", "cross"]
+"""Self-attention of the encoder or the decoder, or the decoder's attention to the encoder's output."""
 WORD_START = "▁"  # SentencePiece writes the space before a word so
 
 
@@ -19,8 +21,7 @@ WORD_START = "▁"  # SentencePiece writes the space before a word so
 class Attention:
     """What every head of one stack attended to, for one sentence."""
 
-    kind: Literal["encoder", "decoder", "cross"]
-    """Self-attention of the encoder or the decoder, or the decoder's attention to the encoder's output."""
+    kind: Kind
     weights: NDArray[np.floating]
     """(layers, heads, queries, keys); each row of keys sums to 1."""
     queries: list[str]

@@ -17,10 +17,10 @@ from transduce.decode.hypothesis import Request
 from transduce.decode.score import one_model
 from transduce.errors import UserError
 from transduce.explain.ablation import switched_off
-from transduce.explain.attend import Kind
 from transduce.explain.equations import AttentionSteps, Computed, compute
 from transduce.explain.head import KINDS, Head
 from transduce.explain.reading import Side, sentence_ids
+from transduce.explain.record import Kind
 from transduce.text import Codec
 from transduce.text.codec import BOS, EOS
 from transduce.version import __version__

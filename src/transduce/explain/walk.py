@@ -18,7 +18,7 @@ from transduce.errors import UserError
 from transduce.explain.equations import AttentionSteps, Computed, InputSteps, compute
 from transduce.explain.reading import readable, sentence_ids
 from transduce.explain.stage import Listing, Part, Row, Stage, Step, Walk
-from transduce.explain.walk_layers import Look, decoder_layer, encoder_layer, vector
+from transduce.explain.walk_layers import Look, decoder_layer, encoder_layer, layer_norm, vector
 from transduce.text.codec import BOS, EOS
 
 if TYPE_CHECKING:
@@ -53,12 +53,14 @@ def walk(translator: Translator, sentence: str, *, layer: int = 0, head: int = 0
             encoder_layer(config, place, sublayers, Look(read, read, token, head), opened=place == deep[0])
             for place, sublayers in enumerate(computed.encoder)
         ),
+        *_final_norm(config, "Encoder", computed.memory, Look(read, read, token, head)),
         _tokens("What the decoder has read: the output, one place to the right", shifted, target),
         _input("Decoder input: embedding and position", computed.target, config, shifted, step),
         *(
             decoder_layer(config, place, sublayers, Look(shifted, read, step, head), opened=place == deep[1])
             for place, sublayers in enumerate(computed.decoder)
         ),
+        *_final_norm(config, "Decoder", computed.states, Look(shifted, read, step, head)),
         _output(translator, computed, shifted, step),
         _search(translator, computed, found, search, [*target[1:], EOS]),
     ]
@@ -128,13 +130,23 @@ def _input(title: str, steps: InputSteps, config: ModelConfig, pieces: Sequence[
     )
 
 
+def _final_norm(config: ModelConfig, stack: str, normed: Tensor, look: Look) -> list[Stage]:
+    """The norm at the end of a stack, which only a pre-norm model has."""
+    if config.norm == "post":
+        return []
+    step = layer_norm(f"behind the last {stack.lower()} layer", normed, look)
+    return [Stage(f"{stack} output: the final layer normalisation", _shape(normed), [step])]
+
+
 def _output(translator: Translator, computed: Computed, shifted: Sequence[str], step: int) -> Stage:
     probabilities = computed.probabilities[step]
     rows = [[piece, f"{probability:.4f}"] for piece, probability in _likeliest(translator, probabilities)]
+    config = translator.reference.model.config
+    scores = f"x {'Eᵀ' if config.tying != 'none' else 'W'}{' + b' if config.output_bias else ''}"
     listed = Step(
         "Softmax over the vocabulary",
         "3.4",
-        "P(next token) = softmax(x Eᵀ)" if translator.reference.model.config.tying != "none" else "softmax(x W)",
+        f"P(next token) = softmax({scores})",
         [vector(f"x behind “{shifted[step]}”", computed.states, step), Listing(["token", "probability"], rows)],
     )
     return Stage("Output: which token comes next", f"{probabilities.numel():,} probabilities a step", [listed])

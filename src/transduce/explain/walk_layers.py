@@ -81,10 +81,11 @@ def _attention(config: ModelConfig, title: str, sublayer: Sublayer, look: Look, 
     weights = [f"{value:.3f}" for value in steps.weights[head, place].tolist()]
     scaled = f", √d_k = {math.sqrt(config.key_width):.3f}" if config.attention == "scaled" else ""
     read = "X" if keys is look.queries else "memory"
+    bias = [f" + b^{letter}" if config.attention_bias else "" for letter in "QKVO"]
     projections = Step(
         f"{title}: queries, keys and values of head {head + 1}",
         "3.2.2, 3.2.3",
-        f"Q = X W^Q, K = {read} W^K, V = {read} W^V",
+        f"Q = X W^Q{bias[0]}, K = {read} W^K{bias[1]}, V = {read} W^V{bias[2]}",
         [
             vector(f"q of {look.piece} in Q", steps.queries[head], place),
             vector(f"k of “{keys[0]}” in K", steps.keys[head], 0),
@@ -111,13 +112,20 @@ def _attention(config: ModelConfig, title: str, sublayer: Sublayer, look: Look, 
     together = Step(
         "All heads side by side",
         "3.2.2",
-        "MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O",
+        f"MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O{bias[3]}",
         [
             *(vector(f"head {number}", each, place) for number, each in enumerate(steps.heads, 1)),
-            vector("Concat(...) W^O", steps.output, place),
+            vector(f"Concat(...) W^O{bias[3]}", steps.output, place),
         ],
     )
-    return [projections, scores, softmax, together, _residual(config, sublayer, look)]
+    return [
+        *_norm_first(config, sublayer, look),
+        projections,
+        scores,
+        softmax,
+        together,
+        _residual(config, sublayer, look),
+    ]
 
 
 def _masked(steps: AttentionSteps, look: Look) -> list[str]:
@@ -138,7 +146,23 @@ def _feed_forward(config: ModelConfig, sublayer: Sublayer, look: Look) -> list[S
         [vector(hidden, steps.hidden, look.place), vector("FFN(x)", steps.output, look.place)],
         f"{active:,} of {units:,} hidden units are above 0 for {look.piece}.",
     )
-    return [network, _residual(config, sublayer, look)]
+    return [*_norm_first(config, sublayer, look), network, _residual(config, sublayer, look)]
+
+
+def _norm_first(config: ModelConfig, sublayer: Sublayer, look: Look) -> list[Step]:
+    """What a pre-norm model does before each sub-layer."""
+    return [] if config.norm == "post" else [layer_norm("before the sub-layer", sublayer.read, look)]
+
+
+def layer_norm(place: str, normed: Tensor, look: Look) -> Step:
+    """A layer normalisation that is not that of a residual connection."""
+    return Step(
+        f"Layer normalisation {place}",
+        "3.1",
+        "LayerNorm(x)",
+        [vector(f"LayerNorm(x) of {look.piece}", normed, look.place)],
+        "The paper normalises behind the residual connection instead; this model is pre-norm.",
+    )
 
 
 def _residual(config: ModelConfig, sublayer: Sublayer, look: Look) -> Step:
@@ -146,7 +170,7 @@ def _residual(config: ModelConfig, sublayer: Sublayer, look: Look) -> Step:
     added = vector("x + Sublayer(x)" if post else "x + Sublayer(LayerNorm(x))", sublayer.added, look.place)
     normed = [vector("LayerNorm of it", sublayer.output, look.place)] if post else []
     return Step(
-        "Residual connection and layer normalisation",
+        "Residual connection and layer normalisation" if post else "Residual connection",
         "3.1",
         "LayerNorm(x + Sublayer(x))" if post else "x + Sublayer(LayerNorm(x))",
         [added, *normed],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from transduce.paper.cost import (
     FITTED,
     device,
     exponent,
-    median_seconds,
+    fewest_seconds,
     operations,
     saved_bytes,
     seconds,
@@ -30,21 +31,27 @@ from transduce.train.progress import Listener
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FRESH = 32 << 20
+"""Bytes from which on glibc asks the system for every allocation: its largest threshold for mmap."""
+STEEP = 2.3
+"""An exponent of n that n² alone does not explain."""
 
-def additive_cost(lengths: Sequence[int], rounds: int, path: Path, listener: Listener) -> tuple[str, Table, Picture]:
-    """How it was measured, what was found, and a plot; times are kept in `path`."""
+
+def additive_cost(lengths: Sequence[int], rounds: int, path: Path, listener: Listener) -> list[str | Table | Picture]:
+    """How it was measured, what was found, a plot, and perhaps why time grows as it does; times are kept in `path`."""
     cells = {(name, n): Cell(make, n) for name, make in FUNCTIONS.items() for n in lengths}
     counted = {key: cell.of(operations) for key, cell in cells.items()}
     kept = {key: cell.of(saved_bytes) for key, cell in cells.items()}
     measures = {f"{name}, n={n}": cell.time for (name, n), cell in cells.items()}
-    taken = median_seconds(path, measures, rounds=rounds, listener=listener)
+    taken = fewest_seconds(path, measures, rounds=rounds, listener=listener)
     times = {(name, n): taken[f"{name}, n={n}"] for name, n in cells}
     picture = _cost_plot(lengths, times, kept)
-    return (
+    return [
         _how(rounds),
         cost_table(lengths, counted, times, kept),
         Picture("scaling-additive", "Time and memory of attention functions over n", picture),
-    )
+        *_fresh_pages(lengths, times),
+    ]
 
 
 class Head(nn.Module):
@@ -117,15 +124,32 @@ def cost_table(lengths: Sequence[int], counted: Costs, times: Costs, kept: Costs
     return Table("scaling-additive", heading, rows)
 
 
+def _fresh_pages(lengths: Sequence[int], times: Costs) -> list[str]:
+    """Why additive attention takes more than its operations do, if it does and the reason is this one."""
+    config = ModelConfig()
+    large = [n for n in lengths if 4 * config.num_heads * n * n * config.key_width >= FRESH]
+    grown = exponent(lengths, [times["additive", n] for n in lengths])
+    if not large or grown <= STEEP or device().type != "cpu" or sys.platform != "linux":
+        return []
+    return [
+        (
+            f"The time of additive attention grows faster than n² because a tensor of it, {config.num_heads} × n × n ×"
+            f" {config.key_width} numbers, has {FRESH >> 20} MiB or more from n = {large[0]} on: the C library gives"
+            " memory of that size back to the system at once and asks for it again, and the system clears"
+            " every page of it."
+        )
+    ]
+
+
 def _how(rounds: int) -> str:
     config = ModelConfig()
     return (
         'The paper: dot-product attention is "much faster and more space-efficient in practice" than additive '
         f"attention, though alike in theoretical complexity. Here {config.num_heads} heads of "
-        f"d_k = {config.key_width}, one sequence, on {where()}; forward and backward, median of {rounds} in turns; "
-        "memory is what is kept for the backward pass and the output; exponents are fitted over the "
-        f"{FITTED} largest n. Only matrix products count as operations: the tanh of additive attention, one for each "
-        "query, key and component, does not."
+        f"d_k = {config.key_width}, one sequence, on {where()}; forward and backward, the fastest of "
+        f"{rounds} in turns; memory is what is kept for the backward pass and the output; exponents are fitted over "
+        f"the {FITTED} largest n. Only matrix products count as operations: the tanh of additive attention, one for "
+        "each query, key and component, does not."
     )
 
 

@@ -1,12 +1,12 @@
 """What a layer costs: operations, bytes and seconds, and how fast that grows.
 
-Operations and bytes are counted and come out the same every time; seconds are the median of passes taken in turns.
+Operations and bytes are counted and come out the same every time; seconds are the fewest of passes taken in turns, as
+whatever else a machine does can only add to them.
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,10 +99,10 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-def median_seconds(
+def fewest_seconds(
     path: Path, cells: Mapping[str, Callable[[], float]], *, rounds: int, listener: Listener
 ) -> dict[str, float]:
-    """The median time of each cell over so many rounds, in each of which every cell has its turn.
+    """The fastest time of each cell over so many rounds, in each of which every cell has its turn.
 
     Every time taken is kept in `path`: who is interrupted goes on there, if it is on the same machine.
     """
@@ -123,4 +123,4 @@ def median_seconds(
                 times[name].append(measure())
                 write_json(path, {"machine": machine, "times": times})
                 done += 1
-    return {name: statistics.median(taken[:rounds]) for name, taken in times.items()}
+    return {name: min(taken[:rounds]) for name, taken in times.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from transduce.config import DataConfig
 from transduce.data.phrasebook import Split, phrases
 from transduce.errors import UserError
-from transduce.files import write_file
+from transduce.files import file_name, write_file
 from transduce.paper.study import Study
 from transduce.trainer import Trainer
 
@@ -18,6 +19,8 @@ STEPS: dict[str, tuple[str, ...]] = {
     "small": ("train.steps=15000", "train.warmup_steps=1000", "train.validate_every=1500"),
 }
 """By scale, what is set beside preset demo."""
+PHRASEBOOK = "phrasebook-"
+"""What the names of its files begin with; a bundle keeps the names of what it was trained on."""
 
 
 def model_of(study: Study) -> Path:
@@ -50,13 +53,20 @@ def demo_run(study: Study) -> Path:
     return run
 
 
+def knows_only_phrases(data: DataConfig) -> bool:
+    """Whether the phrasebook is all that was trained on, by the names of the files."""
+    return bool(data.source) and not data.corpora and all(file_name(p).startswith(PHRASEBOOK) for p in data.source)
+
+
 def write_phrasebook(directory: Path) -> dict[str, Path]:
     """Training and validation files, by the setting that names them."""
     directory.mkdir(parents=True, exist_ok=True)
     files: dict[str, Path] = {}
     for split, prefix, count in PAIRS:
         found = phrases(split, count)
-        files[f"{prefix}source"], files[f"{prefix}target"] = directory / f"{split}.en", directory / f"{split}.de"
+        files[f"{prefix}source"], files[f"{prefix}target"] = (
+            directory / f"{PHRASEBOOK}{split}.{language}" for language in ("en", "de")
+        )
         write_file(files[f"{prefix}source"], "".join(phrase.source + "\n" for phrase in found).encode())
         write_file(files[f"{prefix}target"], "".join(phrase.target + "\n" for phrase in found).encode())
     return files

@@ -38,13 +38,16 @@ def figure1(study: Study) -> Result:
         write_file(study.work / f"{name}.pdf", to_matplotlib(sheet, "pdf"))
         parts += [f"## {title}", Picture(name, f"The architecture of {title}", to_svg(sheet))]
         parts.append(facts_table(name, read_parts(model)))
-    return Result("figure1", "Figure 1: the model architecture", SCOPE, parts)
+    return Result("figure1", "Figure 1: the model architecture", SCOPE, [*parts, AS_PDF])
 
 
 SCOPE = """\
 Drawn from the modules that compute, not from the configuration: a model with other norms, layers, positions or ties is
 drawn so. All of Figure 1 is there at any scale. The paper prints 65 M weights for its base model; with one matrix for
 37,000 subwords there are fewer (Table 3)."""
+
+
+AS_PDF = "Each drawing is written as PDF, too, under the same name, into the directory of trainings (`--work`)."
 
 
 def drawn_models(bundles: tuple[Path, ...], name: str) -> list[tuple[str, str, Transformer]]:

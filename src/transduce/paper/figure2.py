@@ -6,7 +6,7 @@ from transduce.explain.attention_diagram import draw_attention, function_name
 from transduce.explain.drawing import to_matplotlib, to_svg
 from transduce.explain.parts import read_parts
 from transduce.files import write_file
-from transduce.paper.figure1 import drawn_models, facts_table
+from transduce.paper.figure1 import AS_PDF, drawn_models, facts_table
 from transduce.paper.result import Picture, Result, Table
 from transduce.paper.study import Study
 
@@ -21,7 +21,7 @@ def figure2(study: Study) -> Result:
         write_file(study.work / f"{name}.pdf", to_matplotlib(sheet, "pdf"))
         alt = f"{function_name(read.head)} and multi-head attention of {title}"
         parts += [f"## {title}", Picture(name, alt, to_svg(sheet)), facts_table(name, read)]
-    return Result("figure2", "Figure 2: scaled dot-product attention and multi-head attention", SCOPE, parts)
+    return Result("figure2", "Figure 2: scaled dot-product attention and multi-head attention", SCOPE, [*parts, AS_PDF])
 
 
 SCOPE = """\

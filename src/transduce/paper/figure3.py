@@ -33,7 +33,7 @@ def figure3(study: Study) -> Result:
     found = find_heads(model.translator, made)
     best = found.best("dependency")[0]
     weights = attention.weights[best.layer, :, verb, list(complement)].sum(axis=0)
-    alike = len(complement) / len(attention.keys)
+    alike = reading.even.words["encoder"].weights[0, 0, verb, list(complement)].sum()
     phrase = " ".join(words[place] for place in complement).strip(CLAUSE_END)
     mean = [found.heads[Head("encoder", best.layer, head)].dependency for head in range(attention.num_heads)]
     chance = found.chance["encoder"].dependency

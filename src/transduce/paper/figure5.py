@@ -93,8 +93,11 @@ def _panels(model: Subject, whole: Loss, without: Mapping[Head, Loss]) -> dict[s
         for name in SCORES
         if name != "resolution"
     }
-    costs = {head: loss.negative_log_likelihood for head, loss in without.items()}
-    return panels | {"loss without": {head: cost - whole.negative_log_likelihood for head, cost in costs.items()}}
+    lost = {head: loss.negative_log_likelihood - whole.negative_log_likelihood for head, loss in without.items()}
+    return panels | {
+        "loss without": lost,
+        "BLEU lost": {head: whole.bleu - loss.bleu for head, loss in without.items()},
+    }
 
 
 def _claims(model: Subject, first: Head, second: Head) -> list[list[str]]:
@@ -126,8 +129,9 @@ def _explain(whole: Loss) -> str:
         "Every head of the model: the mean weight that falls where each task would have it (`explain/heads.py:Scores`"
         " says what each column is); what the head does most, if that is a fifth of the way from chance to 1; and by"
         f" how much the loss (of {whole.negative_log_likelihood:.3f} nats a token) and BLEU (of {whole.bleu:.1f},"
-        " greedy) change when the head alone is switched off. Clauses are what punctuation separates. In the picture"
-        " each panel has its own scale."
+        " greedy) change when the head alone is switched off. Chance is attention that is even over all that a head may"
+        " look at: in the decoder, what was read so far. Clauses are what punctuation separates. In the picture each"
+        " panel has its own scale."
     )
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 
-from transduce.bundle import MANIFEST
+from transduce.bundle import MANIFEST, Bundle
 from transduce.data.baselines import pronoun_accuracy
 from transduce.data.phrasebook import Phrase, phrases
 from transduce.decode.translator import Translator
@@ -19,7 +19,7 @@ from transduce.explain.head import Head, all_heads
 from transduce.explain.heads import Found, Loss, find_heads, without
 from transduce.explain.reading import Reading, read_pair
 from transduce.files import sha256, write_json
-from transduce.paper.demo_run import model_of
+from transduce.paper.demo_run import knows_only_phrases, model_of
 from transduce.paper.study import Study
 
 READ = {"tiny": 400, "small": 1000, "paper": 1000}
@@ -35,18 +35,14 @@ class Subject:
     study: Study
     translator: Translator
     corpus: list[Phrase]
+    knows_only_phrases: bool
+    """Whether it has seen the phrasebook and nothing else: the paper's sentences would tell nothing."""
 
     @cached_property
     def found(self) -> Found:
         """What each head looks at."""
         self.study.listener.note(f"reading {len(self.corpus)} unseen pairs for what each head looks at")
         return find_heads(self.translator, self.corpus)
-
-    @property
-    def knows_only_phrases(self) -> bool:
-        """A model of preset demo has seen the phrasebook and nothing else: the paper's sentences would tell nothing."""
-        assert self.translator.bundle is not None
-        return self.translator.bundle.config.preset == "demo"
 
     def describe(self) -> str:
         """The model and the phrases in a line."""
@@ -91,11 +87,18 @@ class Subject:
 
 
 def subject(study: Study) -> Subject:
-    """The model of the study; the phrasebook, which knows what pronouns mean, is English and German."""
+    """The model of the study."""
     translator = Translator.load(model_of(study), engine="pytorch", warn=study.listener.warn)
     bundle = translator.bundle
     assert bundle is not None
-    if translator.reference.model.config.num_heads < 2:
+    check_subject(bundle)
+    only_phrases = not study.bundles or knows_only_phrases(bundle.config.data)
+    return Subject(study, translator, phrases("test", READ[study.scale]), only_phrases)
+
+
+def check_subject(bundle: Bundle) -> None:
+    """Refuse a model that the figures cannot show; the phrasebook, which knows what pronouns mean, is en to de."""
+    if bundle.config.model.num_heads < 2:
         raise UserError(
             f"{bundle.path}: one head a layer: the figures compare heads of a layer: give a model with more"
         )
@@ -105,7 +108,6 @@ def subject(study: Study) -> Subject:
         raise UserError(
             f"{bundle.path}: {pair}: heads are found by the phrasebook, which is en to de: give such a model"
         )
-    return Subject(study, translator, phrases("test", READ[study.scale]))
 
 
 def _read(path: Path) -> dict[str, Loss]:

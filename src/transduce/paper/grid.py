@@ -68,6 +68,8 @@ def run_grid(tasks: Sequence[Task], directory: Path, listener: Listener, *, proc
     left = sorted((task for task in tasks if not _numbers_of(task, directory).is_file()), key=lambda task: -task.work)
     if len(left) < len(tasks):
         listener.note(f"{directory}: {len(tasks) - len(left)} of {len(tasks)} trainings are done: they stay")
+    for task in left:
+        _failure_of(task, directory).unlink(missing_ok=True)  # it is tried again: nothing of it is done
     grid = _Grid(left, directory, listener)
     try:
         if processes == 1:
@@ -95,7 +97,6 @@ def key(task: Task) -> str:
 
 def complete(task: Task, directory: Path, listener: Listener) -> None:
     """Run a task and write its numbers, or why there are none."""
-    _failure_of(task, directory).unlink(missing_ok=True)
     try:
         numbers = task.run(directory / key(task), listener)
     except Interrupted:

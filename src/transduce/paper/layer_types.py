@@ -138,6 +138,7 @@ PROJECTED = LayerType(
     "self-attention with projections", "n² · d (+ n · d²)", "1 to 2, 1 to 2", "O(1)", lambda d, _: Projected(d)
 )
 LSTM = LayerType("recurrent: LSTM", "n · d²", "1, 2", "O(n)", lambda d, _: Recurrent(nn.LSTM, d))
+GRU = LayerType("recurrent: GRU", "n · d²", "1, 2", "O(n)", lambda d, _: Recurrent(nn.GRU, d))
 CONTIGUOUS = LayerType("convolutional", "k · n · d²", "1, 2", "O(1)", Convolution, "k")
 RESTRICTED = LayerType("self-attention, restricted", "r · n · d", "1, 1", "O(1)", Restricted, "r")
 LAYER_TYPES = (
@@ -145,7 +146,7 @@ LAYER_TYPES = (
     LayerType("self-attention, written out", "n² · d", "2, 1", "O(1)", lambda d, _: WrittenOut(d)),
     PROJECTED,
     LSTM,
-    LayerType("recurrent: GRU", "n · d²", "1, 2", "O(n)", lambda d, _: Recurrent(nn.GRU, d)),
+    GRU,
     CONTIGUOUS,
     LayerType("convolutional, dilated", "k · n · d²", "1, 2", "O(1)", lambda d, k: Convolution(d, k, k), "k"),
     LayerType("convolutional, separable", "k · n · d + n · d²", "1, 1 to 2", "O(1)", Separable),

@@ -16,6 +16,7 @@ from torch import Tensor
 from transduce.decode.torch_engine import pad, shift_right
 from transduce.decode.translator import Translator
 from transduce.explain.drawing import PALETTE
+from transduce.explain.even import even_weights
 from transduce.explain.plot import plot_svg
 from transduce.model import AttentionRecord
 from transduce.paper.corpora import Pairs
@@ -35,7 +36,7 @@ def reach(translator: Translator, pairs: Pairs) -> dict[str, Any]:
         for stack, layers in _record(translator, source, target).items():
             weights = torch.stack([layer[0] for layer in layers])  # layers, H, queries, keys
             found = torch.stack([distance(weights), entropy(weights)]).sum(dim=-1)
-            even = _even(weights.size(-2), weights.size(-1), causal=stack == "decoder")
+            even = torch.from_numpy(even_weights(*weights.shape[-2:], causal=stack == "decoder")).to(weights)
             baseline = torch.stack([distance(even), entropy(even)]).sum(dim=-1)
             queries[stack] += weights.size(-2)
             before = sums.get(stack, [torch.zeros(()), torch.zeros(())])
@@ -60,14 +61,6 @@ def entropy(weights: Tensor) -> Tensor:
     """In bits: 0 for a query that looks at one key, log2 n for one that looks at n keys evenly."""
     bits: Tensor = -torch.special.xlogy(weights, weights).sum(dim=-1) / math.log(2)
     return bits
-
-
-def _even(queries: int, keys: int, *, causal: bool) -> Tensor:
-    """Attention that looks at everything it may alike."""
-    visible = torch.ones(queries, keys)
-    if causal:
-        visible = visible.tril()
-    return visible / visible.sum(dim=-1, keepdim=True)
 
 
 @torch.inference_mode()

@@ -15,6 +15,15 @@ from transduce.files import sha256, write_json
 from transduce.paper import corpora
 from transduce.train.progress import Listener
 
+NEWS = ("newstest2013", "newstest2014", "newstest2017")
+"""Directories with a file for each side of a pair."""
+OTHERS = {
+    "Multi30k 2016": "multi30k/test_2016_flickr",
+    "Multi30k 2017": "multi30k/test_2017_flickr",
+    "Multi30k COCO": "multi30k/test_2017_mscoco",
+    "Tatoeba": "tatoeba-en-de/test",
+}
+"""Test sets of English and German, to be translated either way, by how their files' names begin."""
 WINDOW = 500  # lines between two notes
 
 
@@ -46,11 +55,13 @@ class Scored:
 def find_sets(data: Path, source: str | None, target: str | None) -> list[TestSet]:
     """The test sets of these languages that lie in `data`."""
     pair = f"{source}-{target}"
-    news = data / "newstest2014"
-    sets = [TestSet("newstest2014", news / f"{pair}.src.{source}.gz", news / f"{pair}.ref.{target}.gz")]
-    if pair == "en-de":
-        flickr = [data / "multi30k" / f"test_2016_flickr.{language}.gz" for language in corpora.LANGUAGES]
-        sets.append(TestSet("Multi30k 2016", *flickr))
+    sets = [
+        TestSet(name, data / name / f"{pair}.src.{source}.gz", data / name / f"{pair}.ref.{target}.gz") for name in NEWS
+    ]
+    if {source, target} == {*corpora.LANGUAGES}:
+        sets += [
+            TestSet(name, data / f"{file}.{source}.gz", data / f"{file}.{target}.gz") for name, file in OTHERS.items()
+        ]
     return [each for each in sets if each.source.is_file() and each.reference.is_file()]
 
 

@@ -91,7 +91,7 @@ def table3(study: Study) -> Result:
             "## The paper's conclusions",
             _noise(fits, bleus),
             conclusions_table(fits, bleus),
-            *longer_parts(longer, outcomes),
+            *longer_parts(longer, outcomes, texts.train),
         ],
     )
 

@@ -92,7 +92,7 @@ class Scored:
     unlabelled: BracketScore
     """The same brackets without their labels."""
     malformed: int
-    """Outputs that were not trees; each counts as a tree that has found nothing."""
+    """Outputs that were not trees; each counts as a flat tree of a label of its own."""
     seconds: float
 
 
@@ -147,6 +147,18 @@ def _parse_window(find: Find, gold: Sequence[Tree], path: Path) -> None:
     write_json(path, {"seconds": seconds, "trees": [tree and write_tree(tree) for tree in trees]})
 
 
+def ways(parser: Parser, search: SearchConfig, train: Sequence[Tree]) -> dict[str, Find]:
+    """The ways of parsing that are compared, by name: no model, plain search, and search that keeps to trees."""
+    greedy, beam = search.model_copy(update={"beam": 1}), f"beam {search.beam}"
+    return {
+        "right-branching": right_branching(train),
+        "plain search, greedy": unguided(parser, greedy),
+        f"plain search, {beam}": unguided(parser, search),
+        "search that keeps to trees, greedy": guided(parser, greedy),
+        f"search that keeps to trees, {beam}": guided(parser, search),
+    }
+
+
 def guided(parser: Parser, search: SearchConfig) -> Find:
     """By search that keeps to trees."""
     return lambda lines: [parse.tree for parse in parser.parse(lines, search=search)]
@@ -167,9 +179,11 @@ def right_branching(train: Sequence[Tree]) -> Find:
 
     The outermost has the label that is most frequent there in the training trees, the others the most frequent of all.
     """
+    if not train:
+        raise UserError("no training trees: the baseline takes its labels from them: give a treebank with some")
     top = Counter(tree.label for tree in train).most_common(1)[0][0]
     inner = Counter(node.label for tree in train for node, opens in walk(tree) if isinstance(node, Tree) and opens)
-    label = inner.most_common(1)[0][0]
+    label = inner.most_common(1)[0][0] if inner else top
 
     def branch(own: Sequence[str]) -> Tree:
         *others, last = [Leaf(ORDINARY, word) for word in own]

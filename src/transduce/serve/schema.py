@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from transduce.explain.attend import Kind
 from transduce.explain.head import Head
+from transduce.explain.record import Kind
 from transduce.serve.errors import TooLarge
 from transduce.serve.options import Options
 from transduce.serve.settings import Caps
