@@ -135,9 +135,10 @@ class Gate:
     def _log(self, scope: Scope, seen: Seen, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in METHODS else "other"
         self.metrics.answered(route, method, seen.status, seconds)
-        if isinstance(scope.get("route"), Unread):
-            return  # one line tells of many
-        client = _printable(scope["client"][0])
+        led = scope.get("route")
+        if isinstance(led, Unread) and led.counted:
+            return
+        client = printable(scope["client"][0])
         access.info("%s %s %s %d %.0f ms %d bytes", client, method, route, seen.status, 1000 * seconds, seen.size)
 
 
@@ -161,7 +162,7 @@ def own_part(origin: str) -> str:
         return ""
 
 
-def _printable(address: str) -> str:
+def printable(address: str) -> str:
     """An address as it is; what a proxy let through instead of one is not told."""
     try:
         return str(ipaddress.ip_address(address))
