@@ -53,6 +53,12 @@ def test_every_answer_carries_the_policy() -> None:
     assert ask("PUT").status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_whoever_looks_after_servers_may_ask_for_the_head_alone(path: str) -> None:
+    response = ask("HEAD", path)
+    assert (response.status_code, response.content) == (200, b"")
+
+
 def test_the_policy_is_the_strict_one() -> None:
     assert CONTENT_SECURITY_POLICY == (
         "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"

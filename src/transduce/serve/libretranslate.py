@@ -73,11 +73,11 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text, or a list of texts, of any length (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         texts = texts_of(given)
         source, target = needed(given, "source"), needed(given, "target")
         read, alternatives = format_of(given), alternatives_of(given, service.caps.beam - 1)
-        service.admit(address(request), key_in(given, request), texts)
+        service.admit(address(request), own_key(given, request), texts)
         documents = [read(text) for text in texts]
         detected = await detect_all(service, detector, documents, target) if source == AUTO else []
         models = [model_for(service, each, target) for each in [d.language for d in detected] or [source] * len(texts)]
@@ -95,9 +95,9 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
     async def detect(request: Request) -> JSONResponse:
         """Tell which of the served languages a text is in, best first (LibreTranslate)."""
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         texts = texts_of(given)
-        service.admit(address(request), key_in(given, request), texts)
+        service.admit(address(request), own_key(given, request), texts)
         ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
         return JSONResponse([each.as_json() for each in ranked])
 
@@ -127,10 +127,10 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text file; it can be fetched for half an hour (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         name, text = text_file(given.get("file"))
         source, target = needed(given, "source"), needed(given, "target")
-        service.admit(address(request), key_in(given, request), [text])
+        service.admit(address(request), own_key(given, request), [text])
         document = plain(text)
         if source == AUTO:
             (detected,) = await detect_all(service, detector, [document], target)
@@ -200,7 +200,7 @@ def alternatives_of(given: Mapping[str, Any], most: int) -> int:
     return count
 
 
-def key_in(given: Mapping[str, Any], request: Request) -> str | None:
+def own_key(given: Mapping[str, Any], request: Request) -> str | None:
     """The API key: a field, or in the headers."""
     key = given.get("api_key")
     return key_of(request) if key is None or key == "" else str(key)

@@ -15,6 +15,7 @@ from transduce.decode.translation import Alternative
 from transduce.errors import UserError
 from transduce.serve import schema
 from transduce.serve.errors import BadRequest, ServeError, TooLarge
+from transduce.serve.keys import key_in
 from transduce.serve.model import Model, Translated
 from transduce.serve.service import Service
 
@@ -30,7 +31,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 QUEUED = ("/api/translate", "/api/stream", "/api/alternatives", "/api/attend")
 """Paths that need a place in the queue."""
-KEY_HEADERS = ("bearer", "deepl-auth-key")
 
 
 def routes(service: Service) -> APIRouter:
@@ -166,9 +166,8 @@ def address(request: Request) -> str:
 
 
 def key_of(request: Request) -> str | None:
-    """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
-    kind, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() in KEY_HEADERS else request.headers.get("x-api-key")
+    """The key in a request's headers."""
+    return key_in(request.headers)
 
 
 async def events(pieces: AsyncIterator[str], model: Model) -> AsyncIterator[bytes]:

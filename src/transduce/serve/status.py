@@ -15,11 +15,13 @@ def routes(service: Service) -> APIRouter:
     """/health, /ready, /metrics and /frontend/settings."""
     router = APIRouter()
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> dict[str, str]:
         """It lives."""
         return {"status": "ok"}
 
+    @router.head("/ready", include_in_schema=False)
     @router.get("/ready", responses={503: {"description": "It is about to stop."}})
     async def ready() -> JSONResponse:
         """It takes requests; from SIGTERM on it does not."""
