@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
 import time
 from contextlib import suppress
+from random import Random
 
 import httpx
 import pytest
 
+from malformed import OF_OTHER_APIS, Kind, Wire
 from serving import PATIENCE, Echo, connect, post, running, service_of, until
 from transduce.serve import connection as connections
 from transduce.serve.gate import CONTENT_SECURITY_POLICY
@@ -204,6 +207,19 @@ def test_what_is_no_http_is_told_so_by_the_policy(data: bytes, caplog: pytest.Lo
         assert (headers["connection"], headers["content-security-policy"]) == ("close", CONTENT_SECURITY_POLICY)
         assert is_closed(connection)
     assert any("127.0.0.1 other unknown 400" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("kind", OF_OTHER_APIS, ids=lambda kind: kind.name)
+def test_malformed_requests_are_refused_for_what_they_are(kind: Kind) -> None:
+    async def scene(url: str) -> list[int]:
+        wire, random = Wire(url), Random(0)
+        found = [(await wire.status(kind.make(random)))[0] for _ in range(8)]
+        assert (await wire.status(HEALTH))[0] == 200
+        wire.close()
+        return found
+
+    with running(service_of(Echo())) as (url, _):
+        assert set(asyncio.run(scene(url))) <= kind.expected
 
 
 def test_a_stream_to_an_old_client_has_no_chunks() -> None:

@@ -156,6 +156,12 @@ def test_large_bodies_are_refused_announced_or_not() -> None:
     assert echo.batches == []
 
 
+def test_a_length_of_many_digits_is_a_length() -> None:
+    content, kind = b'{"text": "hello"}', {"Content-Type": "application/json"}
+    assert ask(content=content, headers={**kind, "Content-Length": "0" * 5000 + "17"}).status_code == 200
+    assert ask(content=content, headers={**kind, "Content-Length": "9" * 5000}).status_code == 413
+
+
 def test_keys_are_asked_for_in_a_header(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("secret\n", encoding="utf-8")
     settings = {"api_keys": tmp_path / "keys"}
