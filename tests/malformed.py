@@ -66,7 +66,7 @@ def form(charset: str, *, path: str = LIBRE, boundary: str = "b", file: bytes | 
 
 ASKED: dict[str, object] = {"q": "hello", "source": "en", "target": "de"}
 ASKED_OF_DEEPL: dict[str, object] = {"text": ["hello"], "source_lang": "EN", "target_lang": "DE"}
-NO_TEXTS = (7, {}, [7], [None], [["a"]], True)
+NO_TEXTS: tuple[object, ...] = (7, {}, [7], [None], [["a"]], True)
 HELLO = b'{"text": "hello"}'
 HEAD = b"POST /api/translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -78,6 +79,34 @@ def test_a_signal_drains() -> None:
         until(lambda: server.should_exit)
         until(lambda: not answers(url))
     assert not any(thread.name.startswith("transduce-worker") and thread.is_alive() for thread in threading.enumerate())
+
+
+def test_a_request_for_two_models_is_finished_after_the_signal() -> None:
+    first, second = Echo("a", "en", "de"), Echo("b", "fr", "de")
+    first.hold()
+    asked = {"q": ["The dog barks in the garden.", "Le chien aboie dans le jardin."], "source": "auto", "target": "de"}
+    service = service_of(first, second)
+    with running(service) as (url, server), ThreadPoolExecutor() as threads:
+        accepted = threads.submit(httpx.post, url + "translate", json=asked, timeout=PATIENCE)
+        assert first.has_begun()
+        server.handle_exit(signal.SIGTERM, None)
+        until(lambda: service.draining)
+        first.go_on()
+        assert accepted.result(PATIENCE).json()["translatedText"] == [text.upper() for text in asked["q"]]
+    assert len(second.batches) == 1
+
+
+def test_a_server_leaves_in_time_whatever_it_has_accepted() -> None:
+    echo = Echo()
+    echo.hold()
+    with running(service_of(echo, drain_seconds=0.5)) as (url, server), connect(url) as connection:
+        post(connection, "/api/translate", BODY)
+        assert echo.has_begun()
+        begin = time.monotonic()
+        server.handle_exit(signal.SIGTERM, None)
+        threading.Timer(2.5, echo.go_on).start()  # the worker cannot be stopped
+        until(lambda: not answers(url))
+    assert time.monotonic() - begin < 5
 
 
 def test_streams_come_in_pieces() -> None:

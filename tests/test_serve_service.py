@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,8 @@ PLAIN = Options()
 
 async def translate(service: Service, *texts: str, seconds: float = PATIENCE) -> list[str]:
     deadline = time.monotonic() + seconds
-    found = await service.translate(service.models[0], texts, PLAIN, deadline=deadline)
+    with service.admit("", None, texts):
+        found = await service.translate(service.models[0], texts, PLAIN, deadline=deadline)
     return [each.text for each in found]
 
 
@@ -146,6 +148,21 @@ def test_a_draining_server_takes_nothing_more() -> None:
             asyncio.run(translate(service, "a"))
 
 
+def test_who_was_let_in_before_the_signal_may_ask_for_more() -> None:
+    with closing(service_of()) as service:
+
+        async def scene() -> list[str]:
+            with service.admit("", None, ["a", "b"]):
+                service.draining = True
+                assert service.pending == 1
+                models = [service.models[0]] * 2
+                found = [await service.translate(m, ["a"], PLAIN, deadline=service.deadline()) for m in models]
+            assert service.pending == 0
+            return [each.text for (each,) in found]
+
+        assert asyncio.run(scene()) == ["A", "A"]
+
+
 def test_a_stream_gives_pieces_and_stops_when_nobody_reads() -> None:
     echo = Echo()
     with closing(service_of(echo)) as service:
@@ -181,8 +198,8 @@ def test_caps_count_all_texts_of_a_request() -> None:
 
 def test_without_a_key_file_any_key_or_none_will_do() -> None:
     with closing(service_of()) as service:
-        assert service.admit("10.0.0.1", None, ["a"]) is None
-        assert service.admit("10.0.0.1", "anything", ["a"]) is None
+        assert service.admit("10.0.0.1", None, ["a"]).key is None
+        assert service.admit("10.0.0.1", "anything", ["a"]).key is None
 
 
 def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
@@ -196,11 +213,11 @@ def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
         with pytest.raises(BadKey):
             service.admit("10.0.0.1", "slo", ["a"])
         for _ in range(2):
-            assert service.admit("10.0.0.1", "slow", ["a"]) is not None
+            assert service.admit("10.0.0.1", "slow", ["a"]).key is not None
         with pytest.raises(TooMany) as refused:
             service.admit("10.0.0.2", "slow", ["a"])  # the key's limit, wherever it comes from
         assert int(refused.value.headers["Retry-After"]) >= 1
-        short = service.admit("10.0.0.3", "short", ["12345"])
+        short = service.admit("10.0.0.3", "short", ["12345"]).key
         assert short is not None
         assert service.used(short) == 5
         with pytest.raises(QuotaUsed):
@@ -210,6 +227,24 @@ def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
             service.admit("10.0.0.4", "free", ["a"])
         with pytest.raises(TooMany):
             service.admit("10.0.0.4", "free", ["a"])  # a key without a limit has its address's
+
+
+def test_what_is_refused_costs_no_characters(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("short characters=10\n", encoding="utf-8")
+    with closing(service_of(api_keys=file)) as service:
+        key = service.identify("short")
+        assert key is not None
+        for error in (Overloaded("full"), Late("late"), RuntimeError("a bug"), asyncio.CancelledError()):
+            with suppress(type(error)), service.admit("", "short", ["1234567"]) as admitted:
+                assert service.used(key) == 7  # nobody else gets them meanwhile
+                raise error
+            assert service.used(key) == 0
+            admitted.give_back()
+            assert service.used(key) == 0
+        with service.admit("", "short", ["1234567"]):
+            pass
+        assert service.used(key) == 7
 
 
 def test_keys_are_read_again_and_a_mistake_changes_nothing(tmp_path: Path) -> None:

@@ -60,14 +60,14 @@ def routes(service: Service, detector: Detector | None = None) -> APIRouter:
         given = await fields(request)
         texts = texts_of(given)
         target = target_of(service, code_in(given, "target_lang"))
-        service.admit(address(request), key_of(request), texts)
-        documents = [plain(text) for text in texts]
-        if given.get("source_lang"):
-            spoken = [source_of(service, code_in(given, "source_lang"))] * len(texts)
-        else:
-            spoken = [each.language for each in await detect_all(service, knows, documents, target)]
-        models = [model_for(service, source, target) for source in spoken]
-        found = await translate_documents(service, models, documents, deadline=deadline)
+        with service.admit(address(request), key_of(request), texts):
+            documents = [plain(text) for text in texts]
+            if given.get("source_lang"):
+                spoken = [source_of(service, code_in(given, "source_lang"))] * len(texts)
+            else:
+                spoken = [each.language for each in await detect_all(service, knows, documents, target)]
+            models = [model_for(service, source, target) for source in spoken]
+            found = await translate_documents(service, models, documents, deadline=deadline)
         translations = [
             {"detected_source_language": base(source).upper(), "text": outputs[0], "billed_characters": len(text)}
             for source, outputs, text in zip(spoken, found, texts, strict=True)

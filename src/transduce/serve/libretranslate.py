@@ -77,11 +77,12 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
         texts = texts_of(given)
         source, target = needed(given, "source"), needed(given, "target")
         read, alternatives = format_of(given), alternatives_of(given, service.caps.beam - 1)
-        service.admit(address(request), own_key(given, request), texts)
-        documents = [read(text) for text in texts]
-        detected = await detect_all(service, detector, documents, target) if source == AUTO else []
-        models = [model_for(service, each, target) for each in [d.language for d in detected] or [source] * len(texts)]
-        found = await translate_documents(service, models, documents, alternatives=alternatives, deadline=deadline)
+        with service.admit(address(request), own_key(given, request), texts):
+            documents = [read(text) for text in texts]
+            detected = await detect_all(service, detector, documents, target) if source == AUTO else []
+            spoken = [each.language for each in detected] or [source] * len(texts)
+            models = [model_for(service, each, target) for each in spoken]
+            found = await translate_documents(service, models, documents, alternatives=alternatives, deadline=deadline)
         answer: dict[str, object] = {"translatedText": [outputs[0] for outputs in found]}
         if detected:
             answer["detectedLanguage"] = [each.as_json() for each in detected]
@@ -97,8 +98,8 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
         given = await fields(request)
         service.identify(own_key(given, request))
         texts = texts_of(given)
-        service.admit(address(request), own_key(given, request), texts)
-        ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
+        with service.admit(address(request), own_key(given, request), texts):
+            ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
         return JSONResponse([each.as_json() for each in ranked])
 
     @router.get("/languages")
@@ -130,13 +131,13 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
         service.identify(own_key(given, request))
         name, text = text_file(given.get("file"))
         source, target = needed(given, "source"), needed(given, "target")
-        service.admit(address(request), own_key(given, request), [text])
-        document = plain(text)
-        if source == AUTO:
-            (detected,) = await detect_all(service, detector, [document], target)
-            source = detected.language
-        model = model_for(service, source, target)
-        ((output,),) = await translate_documents(service, [model], [document], deadline=deadline)
+        with service.admit(address(request), own_key(given, request), [text]):
+            document = plain(text)
+            if source == AUTO:
+                (detected,) = await detect_all(service, detector, [document], target)
+                source = detected.language
+            model = model_for(service, source, target)
+            ((output,),) = await translate_documents(service, [model], [document], deadline=deadline)
         place = downloads.put(name, output.encode())
         return JSONResponse({"translatedFileUrl": f"{own_address(request)}download_file/{quote(place)}"})
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from transduce.decode.translation import Alternative
 from transduce.errors import UserError
 from transduce.serve import schema
+from transduce.serve.admission import Admission
 from transduce.serve.errors import BadRequest, ServeError, TooLarge
 from transduce.serve.keys import key_in
 from transduce.serve.model import Model, Translated
@@ -49,9 +50,9 @@ def add_translating(router: APIRouter, service: Service) -> None:
         """Translate one sentence or several."""
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), asked.texts)
-        model = chosen(service, asked)
-        found = await service.translate(model, asked.texts, asked.options(), deadline=deadline)
+        with service.admit(address(request), key_of(request), asked.texts):
+            model = chosen(service, asked)
+            found = await service.translate(model, asked.texts, asked.options(), deadline=deadline)
         engines = {each.engine for each in found}
         answer = {
             "model": model.name,
@@ -72,11 +73,12 @@ def add_translating(router: APIRouter, service: Service) -> None:
         options = asked.options()
         if options.off or options.n_best > 1 or options.tokens or options.alignment or options.attention:
             raise BadRequest("a stream is of the text alone: ask /api/translate for more")
-        service.admit(address(request), key_of(request), asked.texts)
-        model = chosen(service, asked)
-        pieces = service.stream(model, asked.texts[0], options, deadline=deadline)
+        with service.admit(address(request), key_of(request), asked.texts) as admitted:
+            model = chosen(service, asked)
+            pieces = service.stream(model, asked.texts[0], options, deadline=deadline)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(service.read(pieces), model), media_type="text/event-stream", headers=headers)
+        told = events(service.read(pieces), model, admitted)
+        return StreamingResponse(told, media_type="text/event-stream", headers=headers)
 
     @router.get("/api/models", response_model=list[schema.ModelOut])
     async def models() -> Response:
@@ -92,14 +94,14 @@ def add_looking(router: APIRouter, service: Service) -> None:
         """The likeliest next tokens after a prefix, each with the best output that takes it."""
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), [asked.text])
-        model = chosen(service, asked)
-        found = await service.compute(
-            model,
-            asked.text,
-            lambda: model.alternatives(asked.text, asked.prefix, asked.count),
-            deadline=deadline,
-        )
+        with service.admit(address(request), key_of(request), [asked.text]):
+            model = chosen(service, asked)
+            found = await service.compute(
+                model,
+                asked.text,
+                lambda: model.alternatives(asked.text, asked.prefix, asked.count),
+                deadline=deadline,
+            )
         answer = [
             {"piece": each.piece, "probability": math.exp(each.log_probability), "text": each.text} for each in found
         ]
@@ -108,17 +110,17 @@ def add_looking(router: APIRouter, service: Service) -> None:
     async def look(asked: schema.Attend, request: Request) -> Response:
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), [asked.text])
-        model = chosen(service, asked)
-        (length,) = model.lengths([asked.text])
-        if length > service.caps.attended:
-            raise TooLarge("tokens to be looked at", length, service.caps.attended)
-        off = schema.heads(asked.off)
+        with service.admit(address(request), key_of(request), [asked.text]):
+            model = chosen(service, asked)
+            (length,) = model.lengths([asked.text])
+            if length > service.caps.attended:
+                raise TooLarge("tokens to be looked at", length, service.caps.attended)
+            off = schema.heads(asked.off)
 
-        def attend() -> bytes:
-            return model.attend(asked.text, prefix=asked.prefix, beam=asked.beam, off=off)
+            def attend() -> bytes:
+                return model.attend(asked.text, prefix=asked.prefix, beam=asked.beam, off=off)
 
-        record = await service.compute(model, asked.text, attend, deadline=deadline)
+            record = await service.compute(model, asked.text, attend, deadline=deadline)
         return Response(record, media_type="application/json")
 
     @router.post("/api/attend", response_class=JSONResponse)
@@ -170,7 +172,7 @@ def key_of(request: Request) -> str | None:
     return key_in(request.headers)
 
 
-async def events(pieces: AsyncIterator[str], model: Model) -> AsyncIterator[bytes]:
+async def events(pieces: AsyncIterator[str], model: Model, admitted: Admission) -> AsyncIterator[bytes]:
     """Server-sent events: the text so far each time, the last one `done`, or what went wrong."""
     text = ""
     try:
@@ -178,10 +180,11 @@ async def events(pieces: AsyncIterator[str], model: Model) -> AsyncIterator[byte
             text += piece
             yield event({"text": text})
         yield event({"done": True, "text": text, "model": model.name, "engine": "pytorch"})
-    except ServeError as error:
-        yield event({"error": str(error), "status": error.status})
-    except UserError:
-        yield event({"error": "the model cannot be used", "status": 500})
+    except UserError as error:
+        if not text:
+            admitted.give_back()
+        known = error if isinstance(error, ServeError) else ServeError("the model cannot be used")
+        yield event({"error": str(known), "status": known.status})
 
 
 def event(data: dict[str, object]) -> bytes:

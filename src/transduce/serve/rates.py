@@ -63,8 +63,8 @@ class Usage:
         return self._counts.get(digest, 0)
 
     def add(self, digest: bytes, characters: int) -> None:
-        """So many more."""
-        self._counts[digest] = self.count(digest) + characters
+        """So many more; or fewer, though never less than none."""
+        self._counts[digest] = max(0, self.count(digest) + characters)
 
     def until_tomorrow(self) -> float:
         """Seconds."""

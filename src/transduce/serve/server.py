@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import socket
 import sys
@@ -61,10 +62,11 @@ class Server(uvicorn.Server):
         self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
-        """As soon as all that was accepted is done."""
+        """As soon as all that was accepted is done; answers that are on their way have the rest of the time."""
         end = time.monotonic() + self.service.settings.drain_seconds
         while self.service.pending and time.monotonic() < end:
             await asyncio.sleep(TICK)
+        self.config.timeout_graceful_shutdown = grace(end - time.monotonic())
         self.should_exit = True
 
     def reload_keys(self) -> None:
@@ -73,6 +75,11 @@ class Server(uvicorn.Server):
             log.info("%d keys", self.service.reload_keys())
         except UserError as error:
             log.error("the keys stay as they were: %s", error)
+
+
+def grace(seconds: float) -> int:
+    """Whole seconds for answers to go out, and at least one."""
+    return max(1, math.ceil(seconds))
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -116,7 +123,7 @@ def make_server(app: FastAPI, settings: Settings) -> Server:
         root_path=settings.root_path,
         backlog=BACKLOG,
         timeout_keep_alive=int(SILENCE),
-        timeout_graceful_shutdown=int(settings.drain_seconds),
+        timeout_graceful_shutdown=grace(settings.drain_seconds),
         h11_max_incomplete_event_size=MAX_HEAD,
     )
     return Server(config, app.state.service)
