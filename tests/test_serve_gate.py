@@ -128,6 +128,8 @@ def test_an_origin_that_was_named_may_ask() -> None:
         ("10.1.1.1", ["6.6.6.6, 1.1.1.1", "7.7.7.7, 1.1.1.1"], True),  # what a client itself claims does not count
         ("10.1.1.1", ["1.1.1.1, 10.2.2.2", "2.2.2.2, 10.2.2.2"], False),  # through two proxies
         ("9.9.9.9", ["1.1.1.1", "2.2.2.2"], True),  # not through the proxy
+        ("::ffff:10.1.1.1", ["1.1.1.1", "2.2.2.2"], False),  # through the proxy, to a server on ::
+        ("::ffff:10.1.1.1", ["::ffff:1.1.1.1", "1.1.1.1"], True),
     ],
 )
 def test_an_address_is_believed_from_a_trusted_proxy_only(address: str, forwarded: list[str], limited: bool) -> None:

@@ -271,7 +271,10 @@ def test_odd_characters_are_translated_or_refused(app: FastAPI) -> None:
 def test_the_server_tells_its_limits(app: FastAPI) -> None:
     told = get(app, "/frontend/settings").json()
     assert (told["charLimit"], told["textLimit"], told["bodyLimit"], Caps().seconds) == (5000, 64, 1 << 20, 30)
-    assert told["timeLimit"] == app.state.service.caps.seconds
+    caps = app.state.service.caps
+    assert told["timeLimit"] == caps.seconds
+    shown = [value for name, value in told.items() if name.endswith("Limit")]
+    assert [cap for cap in vars(caps).values() if cap not in shown] == []
     assert told["language"]["source"] == {"code": "en", "name": "English"}
     assert (told["apiKeys"], told["keyRequired"]) == (False, False)
 

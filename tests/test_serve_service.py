@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from serving import PATIENCE, Echo, closing, service_of, until
 from transduce.errors import UserError
+from transduce.serve.addresses import neighbourhood, parse_network
 from transduce.serve.cache import Cache
 from transduce.serve.errors import (
     BadKey,
@@ -31,7 +32,7 @@ from transduce.serve.errors import (
 from transduce.serve.keys import Keys
 from transduce.serve.model import Translated
 from transduce.serve.options import Options
-from transduce.serve.rates import KNOWN, Rates, Usage, neighbourhood
+from transduce.serve.rates import KNOWN, Rates, Usage
 from transduce.serve.service import Service, whole_characters
 from transduce.serve.settings import Caps, Settings, parse_pair
 
@@ -321,6 +322,14 @@ def test_an_ipv6_network_counts_as_one() -> None:
     assert neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
 
 
+def test_ipv4_within_ipv6_is_ipv4() -> None:
+    assert neighbourhood("::ffff:10.0.0.1") == neighbourhood("10.0.0.1") == "10.0.0.1"
+    assert neighbourhood("::ffff:10.0.0.1") != neighbourhood("::ffff:10.0.0.2")
+    assert parse_network("::ffff:10.0.0.0/104") == parse_network("10.0.0.0/8")
+    assert parse_network("::ffff:10.0.0.1") == parse_network("10.0.0.1")
+    assert parse_network("2001:db8::/32").version == 6
+
+
 def test_characters_are_counted_anew_each_day() -> None:
     clock = Clock()
     usage = Usage(clock)
@@ -340,7 +349,7 @@ def test_a_cache_is_bounded_and_holds_what_it_was_given(steps: list[tuple[str, i
     for action, key, size in steps:
         if action == "put":
             value = given_.setdefault(key, translated("x" * size))
-            cache.put(key, "", value)
+            cache.put(key, value, key_size=0)
         elif (found := cache.get(key)) is not None:
             assert found == given_[key]
         held = [found for k in given_ if (found := cache._held.get(k)) is not None]
@@ -348,12 +357,28 @@ def test_a_cache_is_bounded_and_holds_what_it_was_given(steps: list[tuple[str, i
         assert sum(len(each.text) for each, _ in held) <= 60
 
 
+def test_a_cache_counts_what_a_glossary_takes() -> None:
+    echo, small = Echo(), Options()
+    large = Options(glossary=tuple(("a" * 200, "b" * 200) for _ in range(100)))
+    assert small.size == 0
+    assert large.size >= 40_000
+    with closing(service_of(echo)) as service:
+
+        async def scene() -> None:
+            for number in range(200):
+                glossary = Options(glossary=(*large.glossary, (f"{number}", "x")))
+                await service.translate(service.models[0], ["a"], glossary, deadline=service.deadline())
+
+        asyncio.run(scene())
+        assert 0 < len(service._cache) <= 2_000_000 / large.size
+
+
 def test_a_cache_forgets_what_was_not_used_for_longest() -> None:
     cache = Cache(entries=2)
     for key in "ab":
-        cache.put(key, "", translated(key))
+        cache.put(key, translated(key), key_size=0)
     cache.get("a")
-    cache.put("c", "", translated("c"))
+    cache.put("c", translated("c"), key_size=0)
     assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
 
 

@@ -22,14 +22,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from transduce.serve.gate import NO_ROUTE, OF_EVERY_ANSWER, printable
+from transduce.serve.addresses import printable
+from transduce.serve.gate import NO_ROUTE, OF_EVERY_ANSWER
 
 SILENCE = 30.0
 """Seconds."""
 LINGER = 2.0
 """Seconds."""
-MAX_HEAD = 1 << 16
-"""Bytes of a request's first line and headers."""
 UNREADABLE = b"this is not HTTP/1.1, or its head is too long\n"
 
 access = logging.getLogger("transduce.access")

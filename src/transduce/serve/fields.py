@@ -15,11 +15,8 @@ from starlette.exceptions import HTTPException
 from transduce.serve.download import Upload
 from transduce.serve.errors import BadRequest
 from transduce.serve.service import whole_characters
+from transduce.serve.settings import Caps
 
-LONGEST_CODE = 35
-"""Of a language, in characters."""
-MOST_FIELDS = 1_000
-"""Of a form or a query string."""
 UTF_8 = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
 
 
@@ -38,13 +35,13 @@ async def fields(request: Request) -> dict[str, Any]:
     if kind == "application/x-www-form-urlencoded":
         try:
             body = (await request.body()).decode("utf-8", "replace")
-            return found | grouped(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+            return found | grouped(parse_qsl(body, keep_blank_values=True, max_num_fields=Caps.fields))
         except ValueError:
-            raise BadRequest(f"Invalid request: a form of more than {MOST_FIELDS} fields") from None
+            raise BadRequest(f"Invalid request: a form of more than {Caps.fields} fields") from None
     if kind == "multipart/form-data":
         check_charset(request.headers["content-type"])
         try:
-            async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+            async with request.form(max_files=1, max_fields=Caps.fields) as form:
                 return found | grouped([(name, await received(value)) for name, value in form.multi_items()])
         except HTTPException:
             raise BadRequest("Invalid request: the form cannot be read") from None

@@ -29,13 +29,14 @@ from transduce.serve.errors import (
     UnknownPair,
     Unusable,
 )
-from transduce.serve.fields import LONGEST_CODE, described, fields
+from transduce.serve.fields import described, fields
 from transduce.serve.gate import own_part
 from transduce.serve.languages import language_name
 from transduce.serve.markup import markup
 from transduce.serve.model import Model
 from transduce.serve.native import address, key_of
 from transduce.serve.service import Service
+from transduce.serve.settings import Caps
 
 AUTO = "auto"
 POSTS = ("/translate", "/detect", "/translate_file")
@@ -165,7 +166,7 @@ def needed(given: Mapping[str, Any], name: str) -> str:
         raise BadRequest(f"Invalid request: missing {name} parameter")
     if not isinstance(value, str):
         raise BadRequest(f"Invalid request: {name} parameter is not a string")
-    return value[:LONGEST_CODE].lower()
+    return value[: Caps.code].lower()
 
 
 def texts_of(given: Mapping[str, Any]) -> list[str]:
@@ -183,7 +184,7 @@ def format_of(given: Mapping[str, Any]) -> Callable[[str], Document]:
     """How a text is read."""
     name = given.get("format") or "text"
     if not isinstance(name, str) or name not in FORMATS:
-        raise BadRequest(f"{str(name)[:LONGEST_CODE]} format is not supported")
+        raise BadRequest(f"{str(name)[: Caps.code]} format is not supported")
     return FORMATS[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -51,9 +52,11 @@ class SearchOptions(Body):
 class Sentence(Body):
     """Which text, by which model: by its name, by its languages, or, if there is one only, by neither."""
 
-    source: str | None = Field(default=None, max_length=35, description="Language code.")
-    target: str | None = Field(default=None, max_length=35, description="Language code.")
-    model: str | None = Field(default=None, max_length=255, description="A name of /api/models, instead of languages.")
+    source: str | None = Field(default=None, max_length=Caps.code, description="Language code.")
+    target: str | None = Field(default=None, max_length=Caps.code, description="Language code.")
+    model: str | None = Field(
+        default=None, max_length=Caps.name, description="A name of /api/models, instead of languages."
+    )
     prefix: str = Field(default="", description="How the output begins.")
     beam: int | None = Field(default=None, ge=1, description="Beam size; 1 is greedy.")
 
@@ -96,6 +99,7 @@ class Translate(Sentence):
         longest = max(map(len, [*self.keep, *(side for term in self.glossary for side in term)]), default=0)
         if longest > caps.term:
             raise TooLarge("characters of a term", longest, caps.term)
+        check_off(self.off, caps)
 
     def options(self) -> Options:
         """As a model takes them."""
@@ -118,7 +122,7 @@ class Alternatives(Sentence):
     """The body of /api/alternatives."""
 
     text: str
-    count: int = Field(default=5, ge=1, le=50)
+    count: int = Field(default=5, ge=1, le=Caps.alternatives)
 
 
 class Attend(Sentence):
@@ -126,6 +130,11 @@ class Attend(Sentence):
 
     text: str
     off: list[Off] = Field(default=[], description="Heads to switch off.")
+
+    def check(self, caps: Caps) -> None:
+        """Refuse what is over a cap."""
+        super().check(caps)
+        check_off(self.off, caps)
 
 
 class Problem(BaseModel):
@@ -195,6 +204,12 @@ class ContinuationOut(BaseModel):
     piece: str
     probability: float
     text: str
+
+
+def check_off(off: Sequence[Off], caps: Caps) -> None:
+    """Refuse more heads than any model has."""
+    if len(off) > caps.off:
+        raise TooLarge("heads to switch off", len(off), caps.off)
 
 
 def heads(off: list[Off]) -> tuple[Head, ...]:

@@ -21,7 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from transduce.errors import UserError
-from transduce.serve.connection import MAX_HEAD, SILENCE, Protocol
+from transduce.serve.connection import SILENCE, Protocol
 from transduce.serve.service import Service
 from transduce.serve.settings import Settings
 
@@ -124,7 +124,7 @@ def make_server(app: FastAPI, settings: Settings) -> Server:
         backlog=BACKLOG,
         timeout_keep_alive=int(SILENCE),
         timeout_graceful_shutdown=grace(settings.drain_seconds),
-        h11_max_incomplete_event_size=MAX_HEAD,
+        h11_max_incomplete_event_size=settings.caps.head,
     )
     return Server(config, app.state.service)
 

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from transduce.decode.ctranslate2_engine import cores
 from transduce.errors import BundleError, UserError
+from transduce.serve.addresses import neighbourhood
 from transduce.serve.admission import Admission
 from transduce.serve.cache import Cache
 from transduce.serve.errors import (
@@ -44,7 +45,7 @@ from transduce.serve.metrics import Metrics
 from transduce.serve.model import Model, Translated
 from transduce.serve.options import Options
 from transduce.serve.queue import Job, Queue
-from transduce.serve.rates import Rates, Usage, neighbourhood
+from transduce.serve.rates import Rates, Usage
 from transduce.serve.settings import Settings
 from transduce.serve.streaming import Stream
 
@@ -186,7 +187,7 @@ class Service:
             for text, outcome in zip(missing, await self._do(model, call, missing, deadline), strict=True):
                 found[text] = outcome
                 if options.plain:
-                    self._cache.put((call, text), text, outcome)
+                    self._cache.put((call, text), outcome, key_size=len(text) + options.size)
         return [known for text in texts if (known := found[text]) is not None]
 
     def stream(self, model: Model, text: str, options: Options, *, deadline: float) -> Stream:

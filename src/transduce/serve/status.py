@@ -64,5 +64,13 @@ def describe(service: Service) -> dict[str, object]:
         "beamLimit": caps.beam,
         "attendLimit": caps.attended,
         "lengthLimit": caps.length,
+        "offLimit": caps.off,
+        "alternativesLimit": caps.alternatives,
+        "codeCharLimit": caps.code,
+        "modelCharLimit": caps.name,
+        "fieldLimit": caps.fields,
+        "headLimit": caps.head,
+        "deeplBodyLimit": caps.deepl_body,
+        "deeplTimeLimit": min(caps.seconds, caps.deepl_seconds),
         "requestsPerMinute": service.settings.requests_per_minute,
     }
