@@ -248,7 +248,21 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ["text", "source", "target", "model", "beam", "alpha", "n_best", "prefix", "glossary", "keep", "search", "off"]
+FIELDS = [
+    "text",
+    "source",
+    "target",
+    "model",
+    "beam",
+    "alpha",
+    "n_best",
+    "prefix",
+    "glossary",
+    "keep",
+    "search",
+    "off",
+    "split",
+]
 
 
 @settings(max_examples=60)

@@ -167,9 +167,12 @@ def test_who_was_let_in_before_the_signal_may_ask_for_more() -> None:
 def test_a_stream_gives_pieces_and_stops_when_nobody_reads() -> None:
     echo = Echo()
     with closing(service_of(echo)) as service:
+        model = service.models[0]
 
         async def pieces(text: str, *, only: int | None = None) -> list[str]:
-            stream = service.stream(service.models[0], text, PLAIN, deadline=service.deadline())
+            stream = service.stream(
+                model, text, PLAIN, deadline=service.deadline(), make=lambda: model.stream(text, PLAIN)
+            )
             reading, found = service.read(stream), []
             async for piece in reading:
                 found.append(piece)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,10 +15,11 @@ from transduce.decode.translation import Alternative
 from transduce.errors import UserError
 from transduce.serve import schema
 from transduce.serve.admission import Admission
+from transduce.serve.document import Document, plain, whole
 from transduce.serve.errors import BadRequest, ServeError, TooLarge
 from transduce.serve.keys import key_in
-from transduce.serve.model import Model, Translated
-from transduce.serve.service import Service
+from transduce.serve.model import Model, Translated, too_long
+from transduce.serve.service import Service, whole_characters
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": schema.Problem, "description": "Not a request."},
@@ -47,19 +48,23 @@ def add_translating(router: APIRouter, service: Service) -> None:
 
     @router.post("/api/translate", response_model=schema.TranslateOut, response_model_exclude_none=True)
     async def translate(asked: schema.Translate, request: Request) -> Response:
-        """Translate one sentence or several."""
+        """Translate one sentence or several; with `split` texts of any length."""
         deadline = service.deadline()
         asked.check(service.caps)
         with service.admit(address(request), key_of(request), asked.texts):
             model = chosen(service, asked)
-            found = await service.translate(model, asked.texts, asked.options(), deadline=deadline)
-        engines = {each.engine for each in found}
+            documents = [document_of(text, asked) for text in asked.texts]
+            sentences = [sentence for document in documents for sentence in document.sentences]
+            found = await service.translate(model, sentences, asked.options(), deadline=deadline)
+        left = iter(found)
         answer = {
             "model": model.name,
             "source": model.source_lang,
             "target": model.target_lang,
-            "engine": engines.pop() if len(engines) == 1 else "mixed" if engines else model.translator.engine.name,
-            "translations": [translation(each, asked) for each in found],
+            "engine": engine_of(found, model),
+            "translations": [
+                answer_of(document, [next(left) for _ in document.sentences], model, asked) for document in documents
+            ],
         }
         return JSONResponse(answer)
 
@@ -75,9 +80,18 @@ def add_translating(router: APIRouter, service: Service) -> None:
             raise BadRequest("a stream is of the text alone: ask /api/translate for more")
         with service.admit(address(request), key_of(request), asked.texts) as admitted:
             model = chosen(service, asked)
-            pieces = service.stream(model, asked.texts[0], options, deadline=deadline)
+            document = document_of(asked.texts[0], asked)
+
+            def make() -> Iterator[str]:
+                return document.growing(lambda sentence: model.stream(sentence, options))
+
+            pieces = service.stream(model, " ".join(document.sentences), options, deadline=deadline, make=make)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        told = events(service.read(pieces), model, admitted)
+        longest = max(model.lengths(document.sentences), default=0)
+        last: dict[str, object] = {"model": model.name, "engine": "pytorch"}
+        if warning := too_long(longest, model.translator.max_input):
+            last["warning"] = warning
+        told = events(service.read(pieces), last, admitted)
         return StreamingResponse(told, media_type="text/event-stream", headers=headers)
 
     @router.get("/api/models", response_model=list[schema.ModelOut])
@@ -172,14 +186,14 @@ def key_of(request: Request) -> str | None:
     return key_in(request.headers)
 
 
-async def events(pieces: AsyncIterator[str], model: Model, admitted: Admission) -> AsyncIterator[bytes]:
-    """Server-sent events: the text so far each time, the last one `done`, or what went wrong."""
+async def events(pieces: AsyncIterator[str], last: dict[str, object], admitted: Admission) -> AsyncIterator[bytes]:
+    """Server-sent events: the text so far each time, then `done` with what the last one tells, or what went wrong."""
     text = ""
     try:
         async for piece in pieces:
             text += piece
             yield event({"text": text})
-        yield event({"done": True, "text": text, "model": model.name, "engine": "pytorch"})
+        yield event({"done": True, "text": text, **last})
     except UserError as error:
         if not text:
             admitted.give_back()
@@ -190,6 +204,42 @@ async def events(pieces: AsyncIterator[str], model: Model, admitted: Admission) 
 def event(data: dict[str, object]) -> bytes:
     """One, as it is sent."""
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def document_of(text: str, asked: schema.Translate) -> Document:
+    """A text as it is translated: whole, or sentence by sentence."""
+    return (plain if asked.split else whole)(whole_characters(text))
+
+
+def engine_of(found: Sequence[Translated], model: Model) -> str:
+    """Who did it all."""
+    engines = {each.engine for each in found}
+    return engines.pop() if len(engines) == 1 else "mixed" if engines else model.translator.engine.name
+
+
+def answer_of(
+    document: Document, found: Sequence[Translated], model: Model, asked: schema.Translate
+) -> dict[str, object]:
+    """A text's translation, from those of its sentences."""
+    if not asked.split:
+        return translation(found[0], asked)
+    texts, left = list(document.parts(each.text for each in found)), iter(found)
+    parts = [
+        {"text": text}
+        if piece.sentence is None
+        else {**translation(next(left), asked), "text": text, "source": piece.sentence}
+        for piece, text in zip(document.pieces, texts, strict=True)
+    ]
+    doubts = {"warning": [each.warning for each in found], "error": [each.error for each in found]}
+    told = {name: "; ".join(dict.fromkeys(each for each in all_ if each)) for name, all_ in doubts.items()}
+    return {
+        "text": "".join(texts),
+        "score": sum(each.score for each in found),
+        "log_probability": sum(each.log_probability for each in found),
+        "engine": engine_of(found, model),
+        "parts": parts,
+        **{name: text for name, text in told.items() if text},
+    }
 
 
 def translation(found: Translated, asked: schema.Translate) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from transduce.explain.attend import Kind
 from transduce.explain.head import Head
-from transduce.serve.errors import TooLarge
+from transduce.serve.errors import TooLarge, Unusable
 from transduce.serve.options import Options
 from transduce.serve.settings import Caps
 
@@ -72,6 +72,9 @@ class Translate(Sentence):
     """The body of /api/translate, and of /api/stream with one text."""
 
     text: str | list[str] = Field(description="A sentence, or several.")
+    split: bool = Field(
+        default=False, description="Texts of any length: cut them into sentences, join the translations."
+    )
     alpha: float | None = Field(default=None, ge=0, le=100, description="Length penalty.")
     n_best: int = Field(default=1, ge=1, description="How many outputs to tell.")
     glossary: list[tuple[str, str]] = Field(default=[], description="Terms and how they must be translated.")
@@ -97,6 +100,8 @@ class Translate(Sentence):
         if len(self.glossary) + len(self.keep) > caps.terms:
             raise TooLarge("terms", len(self.glossary) + len(self.keep), caps.terms)
         longest = max(map(len, [*self.keep, *(side for term in self.glossary for side in term)]), default=0)
+        if self.split and self.prefix:
+            raise Unusable("a prefix is of one sentence: leave out prefix, or split")
         if longest > caps.term:
             raise TooLarge("characters of a term", longest, caps.term)
         check_off(self.off, caps)
@@ -158,16 +163,36 @@ class OutputOut(BaseModel):
     log_probability: float
 
 
-class TranslationOut(OutputOut):
-    """The translation of one text; what was not asked for is left out."""
+class Details(BaseModel):
+    """What is told of a translation if it is asked for, and what is wrong with it."""
 
-    engine: str
     n_best: list[OutputOut] | None = None
     tokens: list[TokenOut] | None = None
     alignment: list[tuple[int, int]] | None = None
     attention: list[list[float]] | None = None
     warning: str | None = None
     error: str | None = None
+
+
+class PartOut(Details):
+    """A sentence of a text, or with `text` alone what stands between two."""
+
+    text: str
+    source: str | None = None
+    score: float | None = None
+    log_probability: float | None = None
+    engine: str | None = None
+
+
+class TranslationOut(OutputOut, Details):
+    """The translation of one text; what was not asked for is left out.
+
+    Of a text that was split, `parts` has the sentences with their details and what stands between them; the texts of
+    all parts are its text, and its numbers are the sums of theirs.
+    """
+
+    engine: str
+    parts: list[PartOut] | None = None
 
 
 class TranslateOut(BaseModel):

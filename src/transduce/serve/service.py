@@ -4,7 +4,7 @@
     service.named("run")                                  -> Model
     with service.admit(address, key, texts): ...          before anything else: key, limits, caps
     await service.translate(model, texts, options, deadline=service.deadline())     -> a Translated for each text
-    service.stream(model, text, options, deadline=...)    -> Stream, to be read piece by piece
+    service.stream(model, text, options, deadline=..., make=...)    -> Stream, to be read piece by piece
     await service.compute(model, text, function, deadline=...)     what else a worker can do with one sentence
 
 A text is a sentence, or as much as shall be translated as one. All of them raise `ServeError`s, which know their HTTP
@@ -190,12 +190,13 @@ class Service:
                     self._cache.put((call, text), outcome, key_size=len(text) + options.size)
         return [known for text in texts if (known := found[text]) is not None]
 
-    def stream(self, model: Model, text: str, options: Options, *, deadline: float) -> Stream:
-        """A translation in pieces; it waits in the queue like any other."""
+    def stream(
+        self, model: Model, text: str, options: Options, *, deadline: float, make: Callable[[], Iterator[str]]
+    ) -> Stream:
+        """A translation in pieces, which `make` gives in a worker thread; it waits in the queue like any other."""
         model.prepare(options)
-        text = whole_characters(text)
         (length,) = model.lengths([text])
-        stream = Stream(lambda: model.stream(text, options), deadline)
+        stream = Stream(make, deadline)
         stream.job = self._job(stream, text, length, deadline)
         self.queue.submit([stream.job])
         self.metrics.tokens.labels(model.name).inc(length)
