@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 from fastapi import FastAPI
@@ -117,6 +120,20 @@ def running(service: Service) -> Iterator[tuple[str, Server]]:
             server.should_exit = True
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+def connect(url: str) -> socket.socket:
+    """To a running server."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    return socket.create_connection((parts.hostname, parts.port or 80), timeout=PATIENCE)
+
+
+def post(connection: socket.socket, path: str, body: object) -> None:
+    """A request in HTTP/1.1, of which the answer is not read."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
+    connection.sendall(head.encode() + b"\r\n\r\n" + data)
 
 
 def until(holds: Callable[[], bool]) -> None:

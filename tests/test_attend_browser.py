@@ -211,6 +211,62 @@ def test_a_link_shows_the_same(page: Page, site: str, browser: Browser) -> None:
         assert other.locator("output").inner_text() == page.locator("output").inner_text()
 
 
+def test_a_link_in_the_same_tab_shows_its_state_alone(page: Page, site: str) -> None:
+    looked(page, site)
+    first = page.locator(".pictures").inner_text()
+    looked(page, site, "&kind=cross&layer=1&heads=2&combine=max&hide=words.marks&step=2&prefix=Die&beam=2")
+    page.locator(".tokens", has_text="Die").wait_for()
+    assert page.locator("#prefix").input_value() == "Die"
+    page.goto(f"{site}/#/attend?text={TEXT}")
+    page.wait_for_function("first => document.querySelector('.pictures').innerText === first", arg=first)
+    assert (page.locator("#prefix").input_value(), page.locator("#beam").input_value()) == ("", "")
+    assert page.get_by_label("Punctuation").is_checked()
+    page.get_by_role("link", name="Translate").click()
+    page.get_by_role("link", name="Attend").click()  # without parameters: what was there stays
+    page.locator(".heat canvas.over").wait_for()
+    assert page.locator(".sentence").inner_text() == TEXT
+
+
+def test_focus_stays_where_a_head_is_switched(page: Page, site: str) -> None:
+    looked(page, site, "&kind=cross&layer=2&heads=1")
+    page.get_by_role("button", name="Switch off decoder-to-encoder layer 2 head 1").press("Enter")
+    page.get_by_role("button", name="layer 2 head 1 is off").wait_for()
+    focused = page.locator(":focus")
+    assert focused.inner_text() == "Switch on decoder-to-encoder layer 2 head 1"
+    focused.press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('.off-head').length === 0")
+    assert page.locator(":focus").inner_text() == "Switch off decoder-to-encoder layer 2 head 1"
+
+
+def test_what_one_number_of_several_heads_is_is_told(page: Page, site: str) -> None:
+    looked(page, site)
+    heat = page.locator("section[aria-label='Heat map'] .caption")
+    assert heat.inner_text() == f"Of each word, the mean of {HEADS} heads."
+    page.locator(".heat canvas.over").focus()
+    page.keyboard.press("ArrowDown")
+    title = page.locator(".readout .title")
+    title.filter(has_text=f"(the mean of {HEADS} heads)").wait_for()
+    assert labels(page.locator(".readout .label:visible")) == [f"head {head + 1}" for head in range(HEADS)]
+    chosen(page, "Show heads", "Maximum")
+    assert heat.inner_text() == f"Of each word, the largest of {HEADS} heads."
+    page.get_by_role("button", name="Head 2", exact=True).click()
+    assert heat.inner_text() == "Of each word, head 2."
+
+
+def test_marks_that_hang_on_words_are_hidden(page: Page, site: str, translator: Translator) -> None:
+    looked(page, site, "&layer=2&heads=1&hide=marks")
+    record: Any = sentence_record(translator, TEXT)
+    side = record["source"]
+    assert labels(page.locator(".lines .key .word")) == ["The", "dog", "sees", "a", "bird", "</s>"]
+    words = [[at for at in word if side["pieces"][at] != "."] for word in side["words"]]
+    assert words != side["words"], "the full stop is a token of its own"
+    keys = len(side["pieces"])
+    packed = base64.b64decode(record["attention"]["encoder"]["weights"]["float16"])
+    weights = np.frombuffer(packed, dtype="<f2").reshape(LAYERS, HEADS, keys, keys)[1, 0].astype(np.float64)
+    merged = np.array([[weights[np.ix_(query, key)].sum() / len(query) for key in words] for query in words])
+    assert np.allclose(table(page), merged / merged.sum(axis=1, keepdims=True), atol=3e-3)
+
+
 def test_pictures_and_data_are_saved(page: Page, site: str, translator: Translator) -> None:
     looked(page, site)
     saved = {}

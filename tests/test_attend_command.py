@@ -120,6 +120,20 @@ def test_a_page_is_one_file_that_asks_nobody(context: typer.Context, bundle: Pat
     assert "src=" not in text.split("</head>")[0]
 
 
-def test_a_page_takes_no_choice_of_heads(context: typer.Context, bundle: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="leave out --head"):
-        drawn(context, bundle, tmp_path / "page.html", head=[1])
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"head": [1]}, "--head"),
+        ({"kind": Which.ENCODER}, "--kind"),
+        ({"layer": 1}, "--layer"),
+        ({"word": "dog"}, "--word"),
+        ({"style": Style.LINES}, "--style"),
+        ({"kind": Which.CROSS, "layer": 2}, "--kind, --layer"),
+    ],
+)
+def test_a_page_shows_all_and_takes_no_choice(
+    context: typer.Context, bundle: Path, tmp_path: Path, options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UserError, match=f"leave out {named}$"):
+        drawn(context, bundle, tmp_path / "page.html", **options)
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from browser import TEXT, labels, looked, watched
+from browser import TEXT, labels, looked, stand_in, watched
 from transduce import Translator
 
 if TYPE_CHECKING:
@@ -28,9 +28,81 @@ def test_what_is_typed_is_translated(page: Page, site: str, translator: Translat
     lines = [TEXT, "", "The cat sleeps."]
     page.goto(site)
     page.locator("#text").fill("\n".join(lines))
-    page.locator(".output .words").nth(2).wait_for()
-    shown = [" ".join(labels(page.locator(".output .words").nth(at).locator(".word-box"))) for at in range(3)]
-    assert [re.sub(r"\s+", " ", line) for line in shown] == [each.text for each in translator.translate(lines)]
+    page.locator(".output .words").nth(1).wait_for()
+    expected = [each.text for each in translator.translate(lines)]
+    assert page.locator(".output").text_content() == "\n".join(expected)
+
+
+def test_a_paragraph_is_translated_sentence_by_sentence(page: Page, site: str, translator: Translator) -> None:
+    sentences = [TEXT, "The cat sleeps.", "The man reads a book."]
+    page.goto(site)
+    page.locator("#text").fill("  ".join(sentences) + "\n\n\t" + TEXT + "\n" * 100 + TEXT)
+    page.locator(".output .words").nth(4).wait_for()
+    expected = [each.text for each in translator.translate(sentences)]
+    shown = page.locator(".output").text_content()
+    assert shown == "  ".join(expected) + "\n\n\t" + expected[0] + "\n" * 100 + expected[0]
+    given = page.locator(".given .words")
+    assert [given.nth(at).text_content() for at in range(3)] == sentences
+
+
+def test_other_words_are_taken_into_one_sentence(page: Page, site: str, translator: Translator) -> None:
+    page.goto(site)
+    page.locator("#text").fill(f"The cat sleeps. {TEXT}")
+    second = page.locator(".output .words").nth(1)
+    second.locator(".word-box").nth(1).click()
+    prefix = translator.translate([TEXT])[0].text.split()[0]
+    offered = translator.alternatives(TEXT, prefix)
+    assert labels(page.locator(".menu .label")) == [each.text for each in offered]
+    page.locator(".menu .choose").nth(1).click()
+    page.locator(".menu").filter(has_not=page.locator(".choose")).wait_for(state="attached")
+    assert " ".join(labels(second.locator(".word-box"))[:2]) == " ".join(offered[1].text.split()[:2])
+    assert page.locator(".output .words").first.text_content() == translator.translate(["The cat sleeps."])[0].text
+
+
+def test_a_key_is_asked_for_and_sent(browser: Browser, translator: Translator) -> None:
+    with stand_in(translator, key="secret") as site, watched(browser) as page:
+        page.goto(f"{site}/#/translate?text={TEXT}")
+        field = page.get_by_label("API key")
+        field.wait_for()
+        assert "needs an API key" in page.locator(".message").first.inner_text()
+        for given, told in (("wrong", "not known"), ("secret", "")):
+            field.fill(given)
+            field.press("Enter")
+            page.wait_for_function(
+                "told => document.querySelector('.message').textContent.includes(told)"
+                " && (told || document.querySelector('.output .word-box'))",
+                arg=told,
+            )
+        page.get_by_label("A text file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"})
+        page.get_by_role("link", name="Download the translation of a.txt").wait_for()
+        page.get_by_role("link", name="Attend").click()
+        page.locator(".heat canvas.over").wait_for()
+        page.get_by_role("button", name="Copy link").click()
+        assert "secret" not in page.url
+        page.reload()  # the tab keeps it
+        page.locator(".heat canvas.over").wait_for()
+        assert not field.is_visible()
+
+
+def test_a_link_names_the_languages_of_its_model(browser: Browser, translator: Translator) -> None:
+    offered = [("one", "en", "de"), ("two", "fr", "es")]
+    with stand_in(translator, offered=offered) as site, watched(browser) as page:
+        page.goto(f"{site}/#/translate?text={TEXT}&model=two")
+        page.locator(".output .word-box").first.wait_for()
+        assert labels(page.locator("h2 span")) == ["fr", "es"]
+        assert page.locator("#text").get_attribute("lang") == "fr"
+        assert page.locator(".output .words").first.get_attribute("lang") == "es"
+        assert page.get_by_label("Model").input_value() == "1"
+        page.goto(f"{site}/#/attend?text={TEXT}")  # in the same tab: the first model again
+        page.locator(".heat canvas.over").wait_for()
+        assert page.get_by_label("Model").input_value() == "0"
+        assert page.locator("#sentence").get_attribute("lang") == "en"
+
+
+def test_fields_have_their_language_with_one_model(page: Page, site: str) -> None:
+    looked(page, site)
+    assert page.locator("#sentence").get_attribute("lang") == "en"
+    assert page.locator("#prefix").get_attribute("lang") == "de"
 
 
 def test_a_word_shows_what_it_translates(page: Page, site: str, translator: Translator) -> None:

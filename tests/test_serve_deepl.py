@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from serving import Echo, client, closing, send, service_of
 from test_serve_markup import XSS
-from transduce.serve import deepl
 from transduce.serve.app import app_of
+from transduce.serve.settings import Caps
 
 ENGLISH, GERMAN = "Where is the station, please?", "Wo ist denn hier der Bahnhof?"
 ASKED = {"text": ["hello there"], "source_lang": "EN", "target_lang": "DE"}
@@ -213,11 +213,10 @@ def test_who_asks_too_often_is_told_when_to_come_back(keyed: FastAPI) -> None:
     assert int(response.headers["retry-after"]) >= 1
 
 
-def test_a_server_that_stops_and_one_that_is_late_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deepl, "SECONDS", 0.05)  # less than the server's own deadline, which is far away
+def test_a_server_that_stops_and_one_that_is_late_are_unavailable() -> None:
     echo = Echo()
     echo.hold()
-    with closing(service_of(echo)) as service:
+    with closing(service_of(echo, caps=Caps(deepl_seconds=0.05))) as service:
         late = translate(app_of(service), ASKED)
         echo.go_on()
         service.draining = True

@@ -53,6 +53,12 @@ def test_every_answer_carries_the_policy() -> None:
     assert ask("PUT").status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_whoever_looks_after_servers_may_ask_for_the_head_alone(path: str) -> None:
+    response = ask("HEAD", path)
+    assert (response.status_code, response.content) == (200, b"")
+
+
 def test_the_policy_is_the_strict_one() -> None:
     assert CONTENT_SECURITY_POLICY == (
         "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"
@@ -122,6 +128,8 @@ def test_an_origin_that_was_named_may_ask() -> None:
         ("10.1.1.1", ["6.6.6.6, 1.1.1.1", "7.7.7.7, 1.1.1.1"], True),  # what a client itself claims does not count
         ("10.1.1.1", ["1.1.1.1, 10.2.2.2", "2.2.2.2, 10.2.2.2"], False),  # through two proxies
         ("9.9.9.9", ["1.1.1.1", "2.2.2.2"], True),  # not through the proxy
+        ("::ffff:10.1.1.1", ["1.1.1.1", "2.2.2.2"], False),  # through the proxy, to a server on ::
+        ("::ffff:10.1.1.1", ["::ffff:1.1.1.1", "1.1.1.1"], True),
     ],
 )
 def test_an_address_is_believed_from_a_trusted_proxy_only(address: str, forwarded: list[str], limited: bool) -> None:
@@ -148,6 +156,12 @@ def test_large_bodies_are_refused_announced_or_not() -> None:
     assert ask(content=large, settings=caps, echo=echo).status_code == 413
     assert ask(content=in_parts(), settings=caps, echo=echo).status_code == 413
     assert echo.batches == []
+
+
+def test_a_length_of_many_digits_is_a_length() -> None:
+    content, kind = b'{"text": "hello"}', {"Content-Type": "application/json"}
+    assert ask(content=content, headers={**kind, "Content-Length": "0" * 5000 + "17"}).status_code == 200
+    assert ask(content=content, headers={**kind, "Content-Length": "9" * 5000}).status_code == 413
 
 
 def test_keys_are_asked_for_in_a_header(tmp_path: Path) -> None:

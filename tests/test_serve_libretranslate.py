@@ -382,6 +382,14 @@ def test_behind_tls_the_page_is_told_an_address_with_tls(app: FastAPI) -> None:
         assert told["translatedFileUrl"].startswith(f"{origin}/download_file/")
 
 
+@pytest.mark.parametrize(("proxy", "scheme"), [("127.0.0.1", "https"), ("10.0.0.1", "http")])
+def test_a_proxy_that_is_trusted_tells_whether_there_is_tls(proxy: str, scheme: str) -> None:
+    form = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.txt", b"hello")}}
+    with closing(service_of(trusted_proxies=(proxy,))) as service:
+        told = post(app_of(service), "/translate_file", headers={"X-Forwarded-Proto": "https"}, **form).json()
+    assert told["translatedFileUrl"].startswith(f"{scheme}://localhost/download_file/")
+
+
 def test_two_files_have_different_addresses(app: FastAPI) -> None:
     urls = {upload(app, "a.txt", b"hello").json()["translatedFileUrl"] for _ in range(2)}
     assert len(urls) == 2

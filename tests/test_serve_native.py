@@ -195,6 +195,7 @@ def test_attention_is_shown_by_body_and_by_link(app: FastAPI) -> None:
     assert get(app, "/api/attend", params={"text": SENTENCES[0], "off": "cross"}).status_code == 400
     assert post(app, "/api/attend", {"text": "word " * 300}).status_code == 413
     assert post(app, "/api/attend", {"text": SENTENCES[0], "off": [["cross", 9, 1]]}).status_code == 422
+    assert post(app, "/api/attend", {"text": SENTENCES[0], "off": [["cross", 0, 1]] * 1001}).status_code == 413
 
 
 def test_models_are_listed(app: FastAPI, translator: Translator) -> None:
@@ -248,7 +249,21 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ["text", "source", "target", "model", "beam", "alpha", "n_best", "prefix", "glossary", "keep", "search", "off"]
+FIELDS = [
+    "text",
+    "source",
+    "target",
+    "model",
+    "beam",
+    "alpha",
+    "n_best",
+    "prefix",
+    "glossary",
+    "keep",
+    "search",
+    "off",
+    "split",
+]
 
 
 @settings(max_examples=60)
@@ -271,7 +286,10 @@ def test_odd_characters_are_translated_or_refused(app: FastAPI) -> None:
 def test_the_server_tells_its_limits(app: FastAPI) -> None:
     told = get(app, "/frontend/settings").json()
     assert (told["charLimit"], told["textLimit"], told["bodyLimit"], Caps().seconds) == (5000, 64, 1 << 20, 30)
-    assert told["timeLimit"] == app.state.service.caps.seconds
+    caps = app.state.service.caps
+    assert told["timeLimit"] == caps.seconds
+    shown = [value for name, value in told.items() if name.endswith("Limit")]
+    assert [cap for cap in vars(caps).values() if cap not in shown] == []
     assert told["language"]["source"] == {"code": "en", "name": "English"}
     assert (told["apiKeys"], told["keyRequired"]) == (False, False)
 
@@ -292,6 +310,16 @@ def test_health_readiness_and_metrics(app: FastAPI) -> None:
         assert "retry-after" in refused.headers
     finally:
         app.state.service.draining = False
+
+
+def test_a_record_has_the_languages_that_the_server_was_told(tmp_path: Path) -> None:
+    path = random_bundle(tmp_path / "bundle").path
+    model = Model.load(Served((path,), "fr", "es"), say=lambda message: None)
+    with closing(Service([model], SETTINGS)) as service:
+        for off in ([], [["cross", 0, 1]]):
+            record = post(app_of(service), "/api/attend", {"text": "a b c", "off": off}).json()
+            assert (record["model"]["source"], record["model"]["target"]) == ("fr", "es")
+            assert record["model"]["heads"] == 4
 
 
 def test_an_ensemble_is_served_as_one_model(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +16,7 @@ from transduce.serve.app import app_of, refusals
 from transduce.serve.service import Service
 
 PLACES = 4
+KEY = "secret"
 
 
 class Body:
@@ -28,10 +31,11 @@ class Body:
 
 
 @asynccontextmanager
-async def full(echo: Echo, root_path: str = "") -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
+async def full(echo: Echo, root_path: str = "", **changes: Any) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
     """A server whose worker is held and in whose queue every place is taken; what waits is answered in the end."""
-    with closing(service_of(echo, queue=PLACES, cache=0)) as service:
+    with closing(service_of(echo, queue=PLACES, cache=0, **changes)) as service:
         async with client(app_of(service), root_path=root_path) as asking:
+            asking.headers["X-API-Key"] = KEY
             echo.hold()
             path = f"{root_path}/api/translate"
             texts = [asyncio.ensure_future(asking.post(path, json={"text": "first"}))]
@@ -97,3 +101,44 @@ def test_the_log_and_the_metrics_name_the_route() -> None:
 
     lines = [line for line in asyncio.run(scene()).split("\n") if 'status="429"' in line and "_count" not in line]
     assert any('route="/translate"' in line and line.endswith(" 3.0") for line in lines), lines
+
+
+def test_a_key_that_is_not_known_is_told_first(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"{KEY} characters=1000\n", encoding="utf-8")
+
+    async def scene() -> dict[tuple[str, str | None], int]:
+        async with full(Echo(), api_keys=tmp_path / "keys") as (service, asking):
+            assert (await asking.post("/api/translate", json={"text": "one too many"})).status_code == 429
+            used = service.used(service.identify(KEY) or pytest.fail("there are keys"))
+            found = {}
+            for path in ("/api/translate", "/translate", "/v2/translate"):
+                for key in (KEY, "wrong", None):
+                    asking.headers.pop("X-API-Key", None)
+                    asking.headers.update({"X-API-Key": key} if key else {})
+                    found[path, key] = (await asking.post(path, content=Body())).status_code
+            assert service.used(service.identify(KEY) or pytest.fail("there are keys")) == used
+            return found
+
+    assert asyncio.run(scene()) == {
+        ("/api/translate", KEY): 429,
+        ("/api/translate", "wrong"): 403,
+        ("/api/translate", None): 401,
+        ("/translate", KEY): 429,
+        ("/translate", "wrong"): 403,
+        ("/translate", None): 429,  # it might be in the body
+        ("/v2/translate", KEY): 429,
+        ("/v2/translate", "wrong"): 403,
+        ("/v2/translate", None): 403,
+    }
+
+
+def test_an_answer_that_is_used_again_has_the_headers_of_its_own_request() -> None:
+    async def scene() -> list[httpx.Headers]:
+        page = "https://page.example"
+        async with full(Echo(), cors_origins=(page,)) as (_, asking):
+            origins = [{"Origin": page}, {"Origin": page}, {}]
+            return [(await asking.post("/api/translate", json={"text": "a"}, headers=o)).headers for o in origins]
+
+    found = asyncio.run(scene())
+    assert ["access-control-allow-origin" in headers for headers in found] == [True, True, False]
+    assert len({headers["content-security-policy"] for headers in found}) == 1

@@ -5,33 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from serving import PATIENCE, SETTINGS, Echo, running, service_of, until
+from serving import PATIENCE, SETTINGS, Echo, connect, post, running, service_of, until
 from transduce.errors import UserError
 from transduce.serve.server import listen
 
 BODY = {"text": "hello"}
-
-
-def connect(url: str) -> socket.socket:
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    return socket.create_connection((parts.hostname, parts.port or 80), timeout=PATIENCE)
-
-
-def send(connection: socket.socket, path: str, body: object) -> None:
-    data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
-    connection.sendall(head.encode() + b"\r\n\r\n" + data)
 
 
 def answers(url: str) -> bool:
@@ -46,9 +32,9 @@ def test_a_client_that_hangs_up_leaves_the_queue() -> None:
     echo.hold()
     with running(service := service_of(echo)) as (url, _), httpx.Client(timeout=PATIENCE) as asking:
         first, second = connect(url), connect(url)
-        send(first, "/api/translate", {"text": "first"})
+        post(first, "/api/translate", {"text": "first"})
         assert echo.has_begun()
-        send(second, "/api/translate", {"text": ["second", "third"]})
+        post(second, "/api/translate", {"text": ["second", "third"]})
         until(lambda: len(service.queue) == 2)
         second.close()
         until(lambda: len(service.queue) == 0)
@@ -64,31 +50,13 @@ def test_a_client_that_stops_reading_a_stream_stops_it() -> None:
     echo = Echo()
     echo.hold()
     with running(service := service_of(echo)) as (url, _), connect(url) as connection:
-        send(connection, "/api/stream", {"text": "a b c"})
+        post(connection, "/api/stream", {"text": "a b c"})
         assert echo.has_begun()
         until(lambda: service.pending == 1)
         connection.close()
         until(lambda: service.pending == 0)
         echo.go_on()
         until(lambda: service.queue.idle == 1)
-
-
-def test_a_head_that_does_not_end_is_refused() -> None:
-    with running(service_of(Echo())) as (url, _), connect(url) as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
-        with suppress(ConnectionError):  # it is not read to its end
-            for number in range(10_000):
-                connection.sendall(f"X-{number}: {'x' * 100}\r\n".encode())
-        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 ")
-        assert answers(url)
-
-
-def test_long_bodies_do_not_count_as_heads() -> None:
-    with running(service_of(Echo())) as (url, _), httpx.Client(timeout=PATIENCE) as asking:
-        for _ in range(3):
-            long = {"text": "a", "glossary": [["b" * 1000, "c" * 1000]] * 100}
-            assert asking.post(url + "api/translate", json=long).status_code in {200, 413}
-            assert asking.post(url + "api/translate", json={"text": "a"}).status_code == 200
 
 
 def test_a_signal_drains() -> None:
@@ -111,6 +79,34 @@ def test_a_signal_drains() -> None:
         until(lambda: server.should_exit)
         until(lambda: not answers(url))
     assert not any(thread.name.startswith("transduce-worker") and thread.is_alive() for thread in threading.enumerate())
+
+
+def test_a_request_for_two_models_is_finished_after_the_signal() -> None:
+    first, second = Echo("a", "en", "de"), Echo("b", "fr", "de")
+    first.hold()
+    asked = {"q": ["The dog barks in the garden.", "Le chien aboie dans le jardin."], "source": "auto", "target": "de"}
+    service = service_of(first, second)
+    with running(service) as (url, server), ThreadPoolExecutor() as threads:
+        accepted = threads.submit(httpx.post, url + "translate", json=asked, timeout=PATIENCE)
+        assert first.has_begun()
+        server.handle_exit(signal.SIGTERM, None)
+        until(lambda: service.draining)
+        first.go_on()
+        assert accepted.result(PATIENCE).json()["translatedText"] == [text.upper() for text in asked["q"]]
+    assert len(second.batches) == 1
+
+
+def test_a_server_leaves_in_time_whatever_it_has_accepted() -> None:
+    echo = Echo()
+    echo.hold()
+    with running(service_of(echo, drain_seconds=0.5)) as (url, server), connect(url) as connection:
+        post(connection, "/api/translate", BODY)
+        assert echo.has_begun()
+        begin = time.monotonic()
+        server.handle_exit(signal.SIGTERM, None)
+        threading.Timer(2.5, echo.go_on).start()  # the worker cannot be stopped
+        until(lambda: not answers(url))
+    assert time.monotonic() - begin < 5
 
 
 def test_streams_come_in_pieces() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from serving import PATIENCE, Echo, closing, service_of, until
 from transduce.errors import UserError
+from transduce.serve.addresses import neighbourhood, parse_network
 from transduce.serve.cache import Cache
 from transduce.serve.errors import (
     BadKey,
@@ -30,7 +32,7 @@ from transduce.serve.errors import (
 from transduce.serve.keys import Keys
 from transduce.serve.model import Translated
 from transduce.serve.options import Options
-from transduce.serve.rates import KNOWN, Rates, Usage, neighbourhood
+from transduce.serve.rates import KNOWN, Rates, Usage
 from transduce.serve.service import Service, whole_characters
 from transduce.serve.settings import Caps, Settings, parse_pair
 
@@ -39,7 +41,8 @@ PLAIN = Options()
 
 async def translate(service: Service, *texts: str, seconds: float = PATIENCE) -> list[str]:
     deadline = time.monotonic() + seconds
-    found = await service.translate(service.models[0], texts, PLAIN, deadline=deadline)
+    with service.admit("", None, texts):
+        found = await service.translate(service.models[0], texts, PLAIN, deadline=deadline)
     return [each.text for each in found]
 
 
@@ -146,12 +149,30 @@ def test_a_draining_server_takes_nothing_more() -> None:
             asyncio.run(translate(service, "a"))
 
 
+def test_who_was_let_in_before_the_signal_may_ask_for_more() -> None:
+    with closing(service_of()) as service:
+
+        async def scene() -> list[str]:
+            with service.admit("", None, ["a", "b"]):
+                service.draining = True
+                assert service.pending == 1
+                models = [service.models[0]] * 2
+                found = [await service.translate(m, ["a"], PLAIN, deadline=service.deadline()) for m in models]
+            assert service.pending == 0
+            return [each.text for (each,) in found]
+
+        assert asyncio.run(scene()) == ["A", "A"]
+
+
 def test_a_stream_gives_pieces_and_stops_when_nobody_reads() -> None:
     echo = Echo()
     with closing(service_of(echo)) as service:
+        model = service.models[0]
 
         async def pieces(text: str, *, only: int | None = None) -> list[str]:
-            stream = service.stream(service.models[0], text, PLAIN, deadline=service.deadline())
+            stream = service.stream(
+                model, text, PLAIN, deadline=service.deadline(), make=lambda: model.stream(text, PLAIN)
+            )
             reading, found = service.read(stream), []
             async for piece in reading:
                 found.append(piece)
@@ -181,8 +202,8 @@ def test_caps_count_all_texts_of_a_request() -> None:
 
 def test_without_a_key_file_any_key_or_none_will_do() -> None:
     with closing(service_of()) as service:
-        assert service.admit("10.0.0.1", None, ["a"]) is None
-        assert service.admit("10.0.0.1", "anything", ["a"]) is None
+        assert service.admit("10.0.0.1", None, ["a"]).key is None
+        assert service.admit("10.0.0.1", "anything", ["a"]).key is None
 
 
 def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
@@ -196,11 +217,11 @@ def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
         with pytest.raises(BadKey):
             service.admit("10.0.0.1", "slo", ["a"])
         for _ in range(2):
-            assert service.admit("10.0.0.1", "slow", ["a"]) is not None
+            assert service.admit("10.0.0.1", "slow", ["a"]).key is not None
         with pytest.raises(TooMany) as refused:
             service.admit("10.0.0.2", "slow", ["a"])  # the key's limit, wherever it comes from
         assert int(refused.value.headers["Retry-After"]) >= 1
-        short = service.admit("10.0.0.3", "short", ["12345"])
+        short = service.admit("10.0.0.3", "short", ["12345"]).key
         assert short is not None
         assert service.used(short) == 5
         with pytest.raises(QuotaUsed):
@@ -210,6 +231,24 @@ def test_keys_are_needed_known_and_limited(tmp_path: Path) -> None:
             service.admit("10.0.0.4", "free", ["a"])
         with pytest.raises(TooMany):
             service.admit("10.0.0.4", "free", ["a"])  # a key without a limit has its address's
+
+
+def test_what_is_refused_costs_no_characters(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("short characters=10\n", encoding="utf-8")
+    with closing(service_of(api_keys=file)) as service:
+        key = service.identify("short")
+        assert key is not None
+        for error in (Overloaded("full"), Late("late"), RuntimeError("a bug"), asyncio.CancelledError()):
+            with suppress(type(error)), service.admit("", "short", ["1234567"]) as admitted:
+                assert service.used(key) == 7  # nobody else gets them meanwhile
+                raise error
+            assert service.used(key) == 0
+            admitted.give_back()
+            assert service.used(key) == 0
+        with service.admit("", "short", ["1234567"]):
+            pass
+        assert service.used(key) == 7
 
 
 def test_keys_are_read_again_and_a_mistake_changes_nothing(tmp_path: Path) -> None:
@@ -286,6 +325,14 @@ def test_an_ipv6_network_counts_as_one() -> None:
     assert neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
 
 
+def test_ipv4_within_ipv6_is_ipv4() -> None:
+    assert neighbourhood("::ffff:10.0.0.1") == neighbourhood("10.0.0.1") == "10.0.0.1"
+    assert neighbourhood("::ffff:10.0.0.1") != neighbourhood("::ffff:10.0.0.2")
+    assert parse_network("::ffff:10.0.0.0/104") == parse_network("10.0.0.0/8")
+    assert parse_network("::ffff:10.0.0.1") == parse_network("10.0.0.1")
+    assert parse_network("2001:db8::/32").version == 6
+
+
 def test_characters_are_counted_anew_each_day() -> None:
     clock = Clock()
     usage = Usage(clock)
@@ -305,7 +352,7 @@ def test_a_cache_is_bounded_and_holds_what_it_was_given(steps: list[tuple[str, i
     for action, key, size in steps:
         if action == "put":
             value = given_.setdefault(key, translated("x" * size))
-            cache.put(key, "", value)
+            cache.put(key, value, key_size=0)
         elif (found := cache.get(key)) is not None:
             assert found == given_[key]
         held = [found for k in given_ if (found := cache._held.get(k)) is not None]
@@ -313,12 +360,28 @@ def test_a_cache_is_bounded_and_holds_what_it_was_given(steps: list[tuple[str, i
         assert sum(len(each.text) for each, _ in held) <= 60
 
 
+def test_a_cache_counts_what_a_glossary_takes() -> None:
+    echo, small = Echo(), Options()
+    large = Options(glossary=tuple(("a" * 200, "b" * 200) for _ in range(100)))
+    assert small.size == 0
+    assert large.size >= 40_000
+    with closing(service_of(echo)) as service:
+
+        async def scene() -> None:
+            for number in range(200):
+                glossary = Options(glossary=(*large.glossary, (f"{number}", "x")))
+                await service.translate(service.models[0], ["a"], glossary, deadline=service.deadline())
+
+        asyncio.run(scene())
+        assert 0 < len(service._cache) <= 2_000_000 / large.size
+
+
 def test_a_cache_forgets_what_was_not_used_for_longest() -> None:
     cache = Cache(entries=2)
     for key in "ab":
-        cache.put(key, "", translated(key))
+        cache.put(key, translated(key), key_size=0)
     cache.get("a")
-    cache.put("c", "", translated("c"))
+    cache.put("c", translated("c"), key_size=0)
     assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,18 +40,22 @@ def attend(
     model: Annotated[Path, typer.Argument(help="A run or a bundle.")],
     sentence: Annotated[str, typer.Argument(help="In quotes.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A new file: .svg, .pdf, .png; or .html.")],
-    kind: Annotated[Which, typer.Option(help="cross: from the translation to the sentence.")] = Which.ENCODER,
+    kind: Annotated[
+        Which | None, typer.Option(help="cross: from the translation to the sentence; unset: encoder.")
+    ] = None,
     layer: Annotated[int | None, typer.Option(help="From 1; unset: the last.")] = None,
     head: Annotated[list[int] | None, typer.Option(help="From 1, several times if you like; unset: all.")] = None,
     word: Annotated[str | None, typer.Option(help="Only what this word attends to, or the n-th; unset: all.")] = None,
-    style: Annotated[Style, typer.Option(help="heat: of one head, or of the mean of all.")] = Style.LINES,
+    style: Annotated[Style | None, typer.Option(help="heat: of one head, or of the mean of all; unset: lines.")] = None,
 ) -> None:
     """Draw the attention of a sentence as the paper's Figures 3 to 5 do, or as a heat map; .html: a page to explore.
 
     The page is one file that needs no network: every layer and head, the beam, and the translation without each head.
     """
     display: Display = context.obj
-    refuse(output, head, word, style)
+    refuse(output, heads=head, word=word, style=style)
+    if output.suffix.lower() == PAGE:
+        refuse_choices(output, {"--kind": kind, "--layer": layer, "--head": head, "--word": word, "--style": style})
     from transduce.decode.translator import Translator
     from transduce.explain.attend import attend as attend_to
     from transduce.explain.reading import readable, sentence_ids
@@ -67,12 +72,19 @@ def attend(
         return
     attended = attend_to(translator, sentence)
     display.note(f"“{sentence}” → “{attended.translation}”")
-    attention: Attention = getattr(attended, kind.value)
+    attention: Attention = getattr(attended, (kind or Which.ENCODER).value)
     draw(output, attention, layer=layer, heads=head, word=word, style=style)
     typer.echo(str(output))
 
 
-def refuse(output: Path, heads: list[int] | None, word: str | None, style: Style) -> None:
+def refuse_choices(output: Path, choices: Mapping[str, object]) -> None:
+    """Of a page, which has them all."""
+    given = [flag for flag, value in choices.items() if value is not None]
+    if given:
+        raise UserError(f"{output}: a page shows every kind, layer, head, word and style: leave out {', '.join(given)}")
+
+
+def refuse(output: Path, *, heads: list[int] | None, word: str | None, style: Style | None) -> None:
     """Say what cannot be done before a model is loaded."""
     from transduce.cli.lines import refuse_output
 
@@ -80,8 +92,6 @@ def refuse(output: Path, heads: list[int] | None, word: str | None, style: Style
         names = " or ".join((*PICTURES, PAGE))
         raise UserError(f"{output}: no picture can be written so: let the name end in {names}")
     refuse_output(output)
-    if output.suffix.lower() == PAGE and (heads or word is not None or style is not Style.LINES):
-        raise UserError(f"{output}: a page shows every head, word and style: leave out --head, --word and --style")
     if style is Style.HEAT and (word is not None or len(heads or ()) > 1):
         raise UserError(
             "--style heat shows all words in one head or in the mean of all: leave out --word, name one --head"
@@ -89,7 +99,13 @@ def refuse(output: Path, heads: list[int] | None, word: str | None, style: Style
 
 
 def draw(
-    output: Path, attention: Attention, *, layer: int | None, heads: list[int] | None, word: str | None, style: Style
+    output: Path,
+    attention: Attention,
+    *,
+    layer: int | None,
+    heads: list[int] | None,
+    word: str | None,
+    style: Style | None,
 ) -> None:
     """Write the picture; numbers count from 1."""
     from transduce.explain.figures import write_heatmap, write_lines

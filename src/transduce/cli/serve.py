@@ -52,7 +52,7 @@ def serve(
     SIGTERM finishes what was accepted and leaves; every route is listed at /reference.
     """
     display: Display = context.obj
-    for module in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, extra=EXTRA)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # cores share sentences, not operations
     settings = Settings(

@@ -77,7 +77,13 @@ def app_of(service: Service) -> FastAPI:
     ):
         app.include_router(router)
     app.add_middleware(WholeBody, caps=service.caps, others=libretranslate.POSTS)
-    app.add_middleware(Overload, queue=service.queue, refusals=refusals())
+    app.add_middleware(
+        Overload,
+        queue=service.queue,
+        refusals=refusals(),
+        identify=service.identify,
+        keys_inside=libretranslate.QUEUED,
+    )
     app.add_middleware(Gate, settings=service.settings, metrics=service.metrics)
     return app
 

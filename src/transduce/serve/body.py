@@ -18,6 +18,8 @@ from transduce.serve.settings import Caps
 
 CLOSE = {"Connection": "close"}
 """What is left of a body that was refused is not worth reading."""
+LONGEST_NUMBER = 18
+"""Digits of a length that need not be read to be known to be too much."""
 
 
 class WholeBody:
@@ -46,8 +48,8 @@ class WholeBody:
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
         """The body; None: the client has gone."""
-        announced = headers.get("content-length", "")
-        if announced.isdecimal() and int(announced) > self.caps.body:
+        announced = headers.get("content-length", "").lstrip("0")
+        if announced.isdecimal() and (len(announced) > LONGEST_NUMBER or int(announced) > self.caps.body):
             raise _Oversize
         body = bytearray()
         while True:

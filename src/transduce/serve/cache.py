@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from transduce.serve.model import Translated
 
 CHARACTERS = 2_000_000
-"""Of all texts together, however many there are: long ones make way sooner."""
+"""Of all texts and options together, however many there are: long ones make way sooner."""
 
 
 class Cache:
@@ -31,9 +31,9 @@ class Cache:
         self._held.move_to_end(key)
         return self._held[key][0]
 
-    def put(self, key: Hashable, text: str, found: Translated) -> None:
-        """Keep it, and let go of those that were not used for longest."""
-        size = len(text) + len(found.text) + sum(len(each.text) for each in found.alternatives)
+    def put(self, key: Hashable, found: Translated, *, key_size: int) -> None:
+        """Keep it, and let go of those that were not used for longest; `key_size` is what the key takes."""
+        size = key_size + len(found.text) + sum(len(each.text) for each in found.alternatives)
         if not self.entries or size > self.characters or key in self._held:
             return
         self._held[key] = found, size

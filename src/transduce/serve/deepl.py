@@ -18,15 +18,13 @@ from transduce.serve.answer import route_class
 from transduce.serve.detection import Detector, Langid, base, detect_all, sources
 from transduce.serve.document import plain, translate_documents
 from transduce.serve.errors import BadRequest, KeyNeeded, Late, QuotaUsed, ServeError, TooLarge, Unusable
-from transduce.serve.fields import LONGEST_CODE, described, fields
+from transduce.serve.fields import described, fields
 from transduce.serve.languages import language_name
 from transduce.serve.model import Model
 from transduce.serve.native import address, key_of
 from transduce.serve.service import Service
+from transduce.serve.settings import Caps
 
-SECONDS = 8.0
-LARGEST = 128 * 1024
-"""Bytes of a body."""
 UNLIMITED = 1_000_000_000_000
 """What DeepL tells those who have no limit."""
 VARIANTS = {
@@ -53,21 +51,21 @@ def routes(service: Service, detector: Detector | None = None) -> APIRouter:
     @router.post("/v2/translate", openapi_extra=texts)
     async def translate(request: Request) -> JSONResponse:
         """Translate texts of any length (DeepL)."""
-        deadline = min(service.deadline(), time.monotonic() + SECONDS)
+        deadline = min(service.deadline(), time.monotonic() + service.caps.deepl_seconds)
         service.identify(key_of(request))
-        if (size := len(await request.body())) > LARGEST:
-            raise TooLarge("bytes of a body", size, LARGEST)
+        if (size := len(await request.body())) > service.caps.deepl_body:
+            raise TooLarge("bytes of a body", size, service.caps.deepl_body)
         given = await fields(request)
         texts = texts_of(given)
         target = target_of(service, code_in(given, "target_lang"))
-        service.admit(address(request), key_of(request), texts)
-        documents = [plain(text) for text in texts]
-        if given.get("source_lang"):
-            spoken = [source_of(service, code_in(given, "source_lang"))] * len(texts)
-        else:
-            spoken = [each.language for each in await detect_all(service, knows, documents, target)]
-        models = [model_for(service, source, target) for source in spoken]
-        found = await translate_documents(service, models, documents, deadline=deadline)
+        with service.admit(address(request), key_of(request), texts):
+            documents = [plain(text) for text in texts]
+            if given.get("source_lang"):
+                spoken = [source_of(service, code_in(given, "source_lang"))] * len(texts)
+            else:
+                spoken = [each.language for each in await detect_all(service, knows, documents, target)]
+            models = [model_for(service, source, target) for source in spoken]
+            found = await translate_documents(service, models, documents, deadline=deadline)
         translations = [
             {"detected_source_language": base(source).upper(), "text": outputs[0], "billed_characters": len(text)}
             for source, outputs, text in zip(spoken, found, texts, strict=True)
@@ -115,7 +113,7 @@ def code_in(given: Mapping[str, Any], name: str) -> str:
         raise BadRequest(f"Parameter '{name}' not specified.")
     if not isinstance(value, str):
         raise BadRequest(f"Value for '{name}' not supported: it is a language code.")
-    return value[:LONGEST_CODE].lower().replace("-", "_")
+    return value[: Caps.code].lower().replace("-", "_")
 
 
 def targets(service: Service) -> list[str]:

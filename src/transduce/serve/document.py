@@ -12,7 +12,7 @@ stop does not where a small letter follows, nor behind abbreviations, initials a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.serve.errors import Unusable
@@ -69,25 +69,45 @@ class Document:
         Where sentences follow each other without a space, as they do in Chinese, their translations get one, unless
         they end as those do.
         """
-        left, parts, close = iter(translations), [], False
+        return "".join(self.parts(translations))
+
+    def parts(self, translations: Iterable[str]) -> Iterator[str]:
+        """The same, piece by piece: as many as `pieces`; each translation is asked for when it is needed."""
+        left, close = iter(translations), False
         for piece in self.pieces:
             if piece.sentence is None:
-                parts.append(piece.text)
+                yield piece.text
                 close = False
                 continue
             translation = next(left)
-            if close:
-                parts.append(" ")
             same = translation == piece.sentence
-            parts.append(piece.text if same else self._write(translation))
+            yield (" " if close else "") + (piece.text if same else self._write(translation))
             close = not same and not translation.rstrip(CLOSING).endswith(tuple(FULL_WIDTH))
-        return "".join(parts)
+
+    def growing(self, stream: Callable[[str], Iterator[str]]) -> Iterator[str]:
+        """The same from translations that come in pieces, which are given on as they come."""
+        close = False
+        for piece in self.pieces:
+            if piece.sentence is None:
+                yield piece.text
+                close = False
+                continue
+            translation = ""
+            for part in stream(piece.sentence):
+                yield (" " if close and not translation else "") + self._write(part)
+                translation += part
+            close = not translation.rstrip(CLOSING).endswith(tuple(FULL_WIDTH))
 
 
 def plain(text: str) -> Document:
     """A text as it is, line by line."""
     spans = [span for line in LINE.finditer(text) for span in sentence_spans(text, *line.span())]
     return Document(cut(text, spans), str)
+
+
+def whole(text: str) -> Document:
+    """A text that is one sentence, whatever stands in it."""
+    return Document([Piece(text, text)], str)
 
 
 def cut(text: str, spans: Sequence[tuple[int, int]]) -> list[Piece]:

@@ -8,17 +8,16 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from transduce.serve.download import Upload
 from transduce.serve.errors import BadRequest
 from transduce.serve.service import whole_characters
+from transduce.serve.settings import Caps
 
-LONGEST_CODE = 35
-"""Of a language, in characters."""
-MOST_FIELDS = 1_000
-"""Of a form or a query string."""
+UTF_8 = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
 
 
 async def fields(request: Request) -> dict[str, Any]:
@@ -36,16 +35,24 @@ async def fields(request: Request) -> dict[str, Any]:
     if kind == "application/x-www-form-urlencoded":
         try:
             body = (await request.body()).decode("utf-8", "replace")
-            return found | grouped(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+            return found | grouped(parse_qsl(body, keep_blank_values=True, max_num_fields=Caps.fields))
         except ValueError:
-            raise BadRequest(f"Invalid request: a form of more than {MOST_FIELDS} fields") from None
+            raise BadRequest(f"Invalid request: a form of more than {Caps.fields} fields") from None
     if kind == "multipart/form-data":
+        check_charset(request.headers["content-type"])
         try:
-            async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+            async with request.form(max_files=1, max_fields=Caps.fields) as form:
                 return found | grouped([(name, await received(value)) for name, value in form.multi_items()])
         except HTTPException:
             raise BadRequest("Invalid request: the form cannot be read") from None
     return found
+
+
+def check_charset(content_type: str) -> None:
+    """Refuse a form that is not UTF-8: Python would know a hundred other codecs, and some take for ever."""
+    charset = parse_options_header(content_type)[1].get(b"charset", UTF_8[0])
+    if charset.lower() not in UTF_8:
+        raise BadRequest("Invalid request: the form is not UTF-8: send it as UTF-8")
 
 
 async def received(value: str | UploadFile) -> str | Upload:

@@ -7,7 +7,6 @@ browser. The log has no query strings, no keys and no text, and of a path only t
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transduce.serve.addresses import parse_address, printable
 from transduce.serve.answer import refusal
 from transduce.serve.metrics import METHODS, Metrics
 from transduce.serve.overload import Unread
@@ -33,6 +33,7 @@ OF_EVERY_ANSWER = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 NO_ROUTE = "unknown"
+SCHEMES = ("http", "https")
 HUNG_UP = 499
 """What the log says of a client that did not wait for its answer."""
 
@@ -62,7 +63,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         began, headers, seen = time.monotonic(), Headers(scope=scope), Seen()
-        scope["client"] = (self._client(scope, headers), 0)
+        self._believe(scope, headers)
         origin = headers.get("origin")
 
         async def answer(message: Message) -> None:
@@ -115,19 +116,21 @@ class Gate:
                 headers["Access-Control-Allow-Origin"] = origin
                 headers["Access-Control-Expose-Headers"] = "Retry-After"
 
-    def _client(self, scope: Scope, headers: Headers) -> str:
-        """The address of whoever asks: the last one in X-Forwarded-For that is not a trusted proxy's."""
-        found = scope["client"][0] if scope.get("client") else ""
-        if not self._proxies:
-            return str(found)
-        hops = [hop.strip() for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
-        while hops and self._trusts(found):
-            found = hops.pop()
-        return str(found)
+    def _believe(self, scope: Scope, headers: Headers) -> None:
+        """Who asks, by which scheme, as trusted proxies tell it: the last in X-Forwarded-For that is none of them."""
+        found = str(scope["client"][0]) if scope.get("client") else ""
+        if self._proxies and self._trusts(found):
+            scheme = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+            if scheme in SCHEMES:
+                scope["scheme"] = scheme
+            hops = [hop.strip() for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
+            while hops and self._trusts(found):
+                found = hops.pop()
+        scope["client"] = (found, 0)
 
     def _trusts(self, address: str) -> bool:
         try:
-            found = ipaddress.ip_address(address)
+            found = parse_address(address)
         except ValueError:
             return False
         return any(found in network for network in self._proxies)
@@ -135,9 +138,10 @@ class Gate:
     def _log(self, scope: Scope, seen: Seen, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in METHODS else "other"
         self.metrics.answered(route, method, seen.status, seconds)
-        if isinstance(scope.get("route"), Unread):
-            return  # one line tells of many
-        client = _printable(scope["client"][0])
+        led = scope.get("route")
+        if isinstance(led, Unread) and led.counted:
+            return
+        client = printable(scope["client"][0])
         access.info("%s %s %s %d %.0f ms %d bytes", client, method, route, seen.status, 1000 * seconds, seen.size)
 
 
@@ -159,11 +163,3 @@ def own_part(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
-
-
-def _printable(address: str) -> str:
-    """An address as it is; what a proxy let through instead of one is not told."""
-    try:
-        return str(ipaddress.ip_address(address))
-    except ValueError:
-        return "-"

@@ -14,8 +14,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from starlette.datastructures import Headers
+
 from transduce.errors import UserError
 
+HEADERS = ("bearer", "deepl-auth-key")
+"""What stands before a key in Authorization."""
 LIMIT = re.compile(r"(requests|characters)=([1-9][0-9]*)")
 
 
@@ -63,6 +67,12 @@ class Keys:
             if hmac.compare_digest(key.digest, digest):
                 found = key
         return found
+
+
+def key_in(headers: Headers) -> str | None:
+    """The key of a request: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    kind, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if kind.lower() in HEADERS else headers.get("x-api-key")
 
 
 def _parse(line: str, where: str) -> Key | None:

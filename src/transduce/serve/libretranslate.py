@@ -29,13 +29,14 @@ from transduce.serve.errors import (
     UnknownPair,
     Unusable,
 )
-from transduce.serve.fields import LONGEST_CODE, described, fields
+from transduce.serve.fields import described, fields
 from transduce.serve.gate import own_part
 from transduce.serve.languages import language_name
 from transduce.serve.markup import markup
 from transduce.serve.model import Model
 from transduce.serve.native import address, key_of
 from transduce.serve.service import Service
+from transduce.serve.settings import Caps
 
 AUTO = "auto"
 POSTS = ("/translate", "/detect", "/translate_file")
@@ -73,15 +74,16 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text, or a list of texts, of any length (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         texts = texts_of(given)
         source, target = needed(given, "source"), needed(given, "target")
         read, alternatives = format_of(given), alternatives_of(given, service.caps.beam - 1)
-        service.admit(address(request), key_in(given, request), texts)
-        documents = [read(text) for text in texts]
-        detected = await detect_all(service, detector, documents, target) if source == AUTO else []
-        models = [model_for(service, each, target) for each in [d.language for d in detected] or [source] * len(texts)]
-        found = await translate_documents(service, models, documents, alternatives=alternatives, deadline=deadline)
+        with service.admit(address(request), own_key(given, request), texts):
+            documents = [read(text) for text in texts]
+            detected = await detect_all(service, detector, documents, target) if source == AUTO else []
+            spoken = [each.language for each in detected] or [source] * len(texts)
+            models = [model_for(service, each, target) for each in spoken]
+            found = await translate_documents(service, models, documents, alternatives=alternatives, deadline=deadline)
         answer: dict[str, object] = {"translatedText": [outputs[0] for outputs in found]}
         if detected:
             answer["detectedLanguage"] = [each.as_json() for each in detected]
@@ -95,10 +97,10 @@ def add_texts(router: APIRouter, service: Service, detector: Detector) -> None:
     async def detect(request: Request) -> JSONResponse:
         """Tell which of the served languages a text is in, best first (LibreTranslate)."""
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         texts = texts_of(given)
-        service.admit(address(request), key_in(given, request), texts)
-        ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
+        with service.admit(address(request), own_key(given, request), texts):
+            ranked = await asyncio.to_thread(detector.rank, " ".join(texts), sources(service))
         return JSONResponse([each.as_json() for each in ranked])
 
     @router.get("/languages")
@@ -127,16 +129,16 @@ def add_files(router: APIRouter, service: Service, detector: Detector) -> None:
         """Translate a text file; it can be fetched for half an hour (LibreTranslate)."""
         deadline = service.deadline()
         given = await fields(request)
-        service.identify(key_in(given, request))
+        service.identify(own_key(given, request))
         name, text = text_file(given.get("file"))
         source, target = needed(given, "source"), needed(given, "target")
-        service.admit(address(request), key_in(given, request), [text])
-        document = plain(text)
-        if source == AUTO:
-            (detected,) = await detect_all(service, detector, [document], target)
-            source = detected.language
-        model = model_for(service, source, target)
-        ((output,),) = await translate_documents(service, [model], [document], deadline=deadline)
+        with service.admit(address(request), own_key(given, request), [text]):
+            document = plain(text)
+            if source == AUTO:
+                (detected,) = await detect_all(service, detector, [document], target)
+                source = detected.language
+            model = model_for(service, source, target)
+            ((output,),) = await translate_documents(service, [model], [document], deadline=deadline)
         place = downloads.put(name, output.encode())
         return JSONResponse({"translatedFileUrl": f"{own_address(request)}download_file/{quote(place)}"})
 
@@ -164,7 +166,7 @@ def needed(given: Mapping[str, Any], name: str) -> str:
         raise BadRequest(f"Invalid request: missing {name} parameter")
     if not isinstance(value, str):
         raise BadRequest(f"Invalid request: {name} parameter is not a string")
-    return value[:LONGEST_CODE].lower()
+    return value[: Caps.code].lower()
 
 
 def texts_of(given: Mapping[str, Any]) -> list[str]:
@@ -182,7 +184,7 @@ def format_of(given: Mapping[str, Any]) -> Callable[[str], Document]:
     """How a text is read."""
     name = given.get("format") or "text"
     if not isinstance(name, str) or name not in FORMATS:
-        raise BadRequest(f"{str(name)[:LONGEST_CODE]} format is not supported")
+        raise BadRequest(f"{str(name)[: Caps.code]} format is not supported")
     return FORMATS[name]
 
 
@@ -200,7 +202,7 @@ def alternatives_of(given: Mapping[str, Any], most: int) -> int:
     return count
 
 
-def key_in(given: Mapping[str, Any], request: Request) -> str | None:
+def own_key(given: Mapping[str, Any], request: Request) -> str | None:
     """The API key: a field, or in the headers."""
     key = given.get("api_key")
     return key_of(request) if key is None or key == "" else str(key)

@@ -145,9 +145,14 @@ class Model:
         from transduce.explain.sentence_record import sentence_record
 
         if not off:
-            return _json(sentence_record(self.reference, text, prefix=prefix, beam=beam))
-        with self._switching:
-            return _json(sentence_record(self._own, text, prefix=prefix, beam=beam, off=off))
+            record = sentence_record(self.reference, text, prefix=prefix, beam=beam)
+        else:
+            with self._switching:
+                record = sentence_record(self._own, text, prefix=prefix, beam=beam, off=off)
+        languages = {"source": self.source_lang, "target": self.target_lang}
+        facts = record["model"]
+        assert isinstance(facts, dict)
+        return json.dumps(record | {"model": facts | languages}, ensure_ascii=False, allow_nan=False).encode()
 
     @property
     def reference(self) -> Translator:
@@ -178,7 +183,8 @@ class Model:
     def _translate(
         self, translator: Translator, texts: list[str], options: Options, prepared: Prepared
     ) -> list[Translated]:
-        engines = [self._engine(translator, text, options, prepared) for text in texts]
+        encoded = translator.source_codec.encode_many(texts)
+        engines = [self._engine(translator, *each, options, prepared) for each in zip(texts, encoded, strict=True)]
         if PYTORCH in engines:
             assert self.reference  # loaded by one thread while the others wait
         found = translator.translate(
@@ -192,20 +198,23 @@ class Model:
         alignments: Sequence[Alignment | None] = [None] * len(texts)
         if options.alignment or options.attention:
             alignments = self._align(translator, texts, [each.text for each in found])
-        triples = zip(found, engines, alignments, strict=True)
-        return [_translated(each, engine, alignment, options) for each, engine, alignment in triples]
+        warnings = [too_long(len(ids), translator.max_input) for ids in encoded]
+        rows = zip(found, engines, alignments, warnings, strict=True)
+        return [_translated(each, engine, alignment, warning, options) for each, engine, alignment, warning in rows]
 
     def _align(self, translator: Translator, texts: list[str], outputs: list[str]) -> Sequence[Alignment]:
         from transduce.decode.alignment import align_lines
 
         return align_lines(translator if translator is not self.translator else self.reference, texts, outputs)
 
-    def _engine(self, translator: Translator, text: str, options: Options, prepared: Prepared) -> str:
+    def _engine(
+        self, translator: Translator, text: str, ids: Sequence[int], options: Options, prepared: Prepared
+    ) -> str:
         """Who translates a text."""
         if not text.strip():
             return translator.engine.name
         request = Request(
-            tuple(translator.source_codec.encode(text)[: translator.max_input]),
+            tuple(ids[: translator.max_input]),
             prefix=tuple(translator.target_codec.encode(options.prefix.rstrip())),
             phrases=SOMETHING if prepared.glossary is not None and _has_terms(prepared.glossary, text) else (),
             token_scores=options.tokens,
@@ -220,7 +229,16 @@ def _has_terms(glossary: Glossary, text: str) -> bool:
         return False
 
 
-def _translated(found: Translation, engine: str, alignment: Alignment | None, options: Options) -> Translated:
+def too_long(tokens: int, most: int) -> str | None:
+    """What is told of a text that was cut."""
+    if tokens <= most:
+        return None
+    return f"{tokens} tokens are more than the {most} that this model reads at once: cut, and translated part by part"
+
+
+def _translated(
+    found: Translation, engine: str, alignment: Alignment | None, warning: str | None, options: Options
+) -> Translated:
     links = attention = None
     if alignment is not None and options.alignment:
         links = tuple(alignment.links)
@@ -232,16 +250,12 @@ def _translated(found: Translation, engine: str, alignment: Alignment | None, op
         found.log_probability,
         found.alternatives,
         found.tokens,
-        found.warning,
+        "; ".join(each for each in (warning, found.warning) if each) or None,
         found.error,
         engine=engine,
         links=links,
         attention=attention,
     )
-
-
-def _json(record: dict[str, object]) -> bytes:
-    return json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _nobody(message: str) -> None:

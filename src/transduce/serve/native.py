@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,9 +14,12 @@ from pydantic import Field
 from transduce.decode.translation import Alternative
 from transduce.errors import UserError
 from transduce.serve import schema
+from transduce.serve.admission import Admission
+from transduce.serve.document import Document, plain, whole
 from transduce.serve.errors import BadRequest, ServeError, TooLarge
-from transduce.serve.model import Model, Translated
-from transduce.serve.service import Service
+from transduce.serve.keys import key_in
+from transduce.serve.model import Model, Translated, too_long
+from transduce.serve.service import Service, whole_characters
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": schema.Problem, "description": "Not a request."},
@@ -30,7 +33,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 QUEUED = ("/api/translate", "/api/stream", "/api/alternatives", "/api/attend")
 """Paths that need a place in the queue."""
-KEY_HEADERS = ("bearer", "deepl-auth-key")
 
 
 def routes(service: Service) -> APIRouter:
@@ -46,19 +48,23 @@ def add_translating(router: APIRouter, service: Service) -> None:
 
     @router.post("/api/translate", response_model=schema.TranslateOut, response_model_exclude_none=True)
     async def translate(asked: schema.Translate, request: Request) -> Response:
-        """Translate one sentence or several."""
+        """Translate one sentence or several; with `split` texts of any length."""
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), asked.texts)
-        model = chosen(service, asked)
-        found = await service.translate(model, asked.texts, asked.options(), deadline=deadline)
-        engines = {each.engine for each in found}
+        with service.admit(address(request), key_of(request), asked.texts):
+            model = chosen(service, asked)
+            documents = [document_of(text, asked) for text in asked.texts]
+            sentences = [sentence for document in documents for sentence in document.sentences]
+            found = await service.translate(model, sentences, asked.options(), deadline=deadline)
+        left = iter(found)
         answer = {
             "model": model.name,
             "source": model.source_lang,
             "target": model.target_lang,
-            "engine": engines.pop() if len(engines) == 1 else "mixed" if engines else model.translator.engine.name,
-            "translations": [translation(each, asked) for each in found],
+            "engine": engine_of(found, model),
+            "translations": [
+                answer_of(document, [next(left) for _ in document.sentences], model, asked) for document in documents
+            ],
         }
         return JSONResponse(answer)
 
@@ -72,11 +78,21 @@ def add_translating(router: APIRouter, service: Service) -> None:
         options = asked.options()
         if options.off or options.n_best > 1 or options.tokens or options.alignment or options.attention:
             raise BadRequest("a stream is of the text alone: ask /api/translate for more")
-        service.admit(address(request), key_of(request), asked.texts)
-        model = chosen(service, asked)
-        pieces = service.stream(model, asked.texts[0], options, deadline=deadline)
+        with service.admit(address(request), key_of(request), asked.texts) as admitted:
+            model = chosen(service, asked)
+            document = document_of(asked.texts[0], asked)
+
+            def make() -> Iterator[str]:
+                return document.growing(lambda sentence: model.stream(sentence, options))
+
+            pieces = service.stream(model, " ".join(document.sentences), options, deadline=deadline, make=make)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(service.read(pieces), model), media_type="text/event-stream", headers=headers)
+        longest = max(model.lengths(document.sentences), default=0)
+        last: dict[str, object] = {"model": model.name, "engine": "pytorch"}
+        if warning := too_long(longest, model.translator.max_input):
+            last["warning"] = warning
+        told = events(service.read(pieces), last, admitted)
+        return StreamingResponse(told, media_type="text/event-stream", headers=headers)
 
     @router.get("/api/models", response_model=list[schema.ModelOut])
     async def models() -> Response:
@@ -92,14 +108,14 @@ def add_looking(router: APIRouter, service: Service) -> None:
         """The likeliest next tokens after a prefix, each with the best output that takes it."""
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), [asked.text])
-        model = chosen(service, asked)
-        found = await service.compute(
-            model,
-            asked.text,
-            lambda: model.alternatives(asked.text, asked.prefix, asked.count),
-            deadline=deadline,
-        )
+        with service.admit(address(request), key_of(request), [asked.text]):
+            model = chosen(service, asked)
+            found = await service.compute(
+                model,
+                asked.text,
+                lambda: model.alternatives(asked.text, asked.prefix, asked.count),
+                deadline=deadline,
+            )
         answer = [
             {"piece": each.piece, "probability": math.exp(each.log_probability), "text": each.text} for each in found
         ]
@@ -108,17 +124,17 @@ def add_looking(router: APIRouter, service: Service) -> None:
     async def look(asked: schema.Attend, request: Request) -> Response:
         deadline = service.deadline()
         asked.check(service.caps)
-        service.admit(address(request), key_of(request), [asked.text])
-        model = chosen(service, asked)
-        (length,) = model.lengths([asked.text])
-        if length > service.caps.attended:
-            raise TooLarge("tokens to be looked at", length, service.caps.attended)
-        off = schema.heads(asked.off)
+        with service.admit(address(request), key_of(request), [asked.text]):
+            model = chosen(service, asked)
+            (length,) = model.lengths([asked.text])
+            if length > service.caps.attended:
+                raise TooLarge("tokens to be looked at", length, service.caps.attended)
+            off = schema.heads(asked.off)
 
-        def attend() -> bytes:
-            return model.attend(asked.text, prefix=asked.prefix, beam=asked.beam, off=off)
+            def attend() -> bytes:
+                return model.attend(asked.text, prefix=asked.prefix, beam=asked.beam, off=off)
 
-        record = await service.compute(model, asked.text, attend, deadline=deadline)
+            record = await service.compute(model, asked.text, attend, deadline=deadline)
         return Response(record, media_type="application/json")
 
     @router.post("/api/attend", response_class=JSONResponse)
@@ -166,28 +182,64 @@ def address(request: Request) -> str:
 
 
 def key_of(request: Request) -> str | None:
-    """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
-    kind, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() in KEY_HEADERS else request.headers.get("x-api-key")
+    """The key in a request's headers."""
+    return key_in(request.headers)
 
 
-async def events(pieces: AsyncIterator[str], model: Model) -> AsyncIterator[bytes]:
-    """Server-sent events: the text so far each time, the last one `done`, or what went wrong."""
+async def events(pieces: AsyncIterator[str], last: dict[str, object], admitted: Admission) -> AsyncIterator[bytes]:
+    """Server-sent events: the text so far each time, then `done` with what the last one tells, or what went wrong."""
     text = ""
     try:
         async for piece in pieces:
             text += piece
             yield event({"text": text})
-        yield event({"done": True, "text": text, "model": model.name, "engine": "pytorch"})
-    except ServeError as error:
-        yield event({"error": str(error), "status": error.status})
-    except UserError:
-        yield event({"error": "the model cannot be used", "status": 500})
+        yield event({"done": True, "text": text, **last})
+    except UserError as error:
+        if not text:
+            admitted.give_back()
+        known = error if isinstance(error, ServeError) else ServeError("the model cannot be used")
+        yield event({"error": str(known), "status": known.status})
 
 
 def event(data: dict[str, object]) -> bytes:
     """One, as it is sent."""
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def document_of(text: str, asked: schema.Translate) -> Document:
+    """A text as it is translated: whole, or sentence by sentence."""
+    return (plain if asked.split else whole)(whole_characters(text))
+
+
+def engine_of(found: Sequence[Translated], model: Model) -> str:
+    """Who did it all."""
+    engines = {each.engine for each in found}
+    return engines.pop() if len(engines) == 1 else "mixed" if engines else model.translator.engine.name
+
+
+def answer_of(
+    document: Document, found: Sequence[Translated], model: Model, asked: schema.Translate
+) -> dict[str, object]:
+    """A text's translation, from those of its sentences."""
+    if not asked.split:
+        return translation(found[0], asked)
+    texts, left = list(document.parts(each.text for each in found)), iter(found)
+    parts = [
+        {"text": text}
+        if piece.sentence is None
+        else {**translation(next(left), asked), "text": text, "source": piece.sentence}
+        for piece, text in zip(document.pieces, texts, strict=True)
+    ]
+    doubts = {"warning": [each.warning for each in found], "error": [each.error for each in found]}
+    told = {name: "; ".join(dict.fromkeys(each for each in all_ if each)) for name, all_ in doubts.items()}
+    return {
+        "text": "".join(texts),
+        "score": sum(each.score for each in found),
+        "log_probability": sum(each.log_probability for each in found),
+        "engine": engine_of(found, model),
+        "parts": parts,
+        **{name: text for name, text in told.items() if text},
+    }
 
 
 def translation(found: Translated, asked: schema.Translate) -> dict[str, object]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from transduce.explain.head import Head
 
+SHORT = 80
+"""What a text takes besides its characters."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -28,6 +31,11 @@ class Options:
     """Heads that are switched off."""
     settings: tuple[tuple[str, object], ...] = ()
     """Other keys of `SearchConfig`, with their values."""
+
+    @property
+    def size(self) -> int:
+        """Characters that they take to keep, about; short texts take more than they have."""
+        return len(self.prefix) + sum(2 * SHORT + len(source) + len(target) for source, target in self.glossary)
 
     @property
     def plain(self) -> bool:

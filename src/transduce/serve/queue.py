@@ -23,7 +23,7 @@ from transduce.serve.errors import Overloaded
 ROWS = 64
 """Sentences of a batch, at most: more do not make it faster."""
 PATIENCE = 5.0
-"""Seconds to wait for a worker at the end; it may be at a batch that nobody waits for."""
+"""Seconds to wait for the workers at the end; they may be at a batch that nobody waits for."""
 RECENT = 0.2
 """How much the last batch counts in the seconds that a job takes."""
 FREE = 0.25
@@ -112,8 +112,9 @@ class Queue:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        end = time.monotonic() + PATIENCE
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _overloaded(self) -> Overloaded:
         """Come back after about as long as what waits will take."""

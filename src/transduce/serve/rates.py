@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -63,18 +62,9 @@ class Usage:
         return self._counts.get(digest, 0)
 
     def add(self, digest: bytes, characters: int) -> None:
-        """So many more."""
-        self._counts[digest] = self.count(digest) + characters
+        """So many more; or fewer, though never less than none."""
+        self._counts[digest] = max(0, self.count(digest) + characters)
 
     def until_tomorrow(self) -> float:
         """Seconds."""
         return DAY - (self._clock() - self._start) % DAY
-
-
-def neighbourhood(address: str) -> str:
-    """Whom an address counts for: of IPv6 everyone has a /64 of their own."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))

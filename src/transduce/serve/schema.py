@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from transduce.explain.head import Head
 from transduce.explain.record import Kind
-from transduce.serve.errors import TooLarge
+from transduce.serve.errors import TooLarge, Unusable
 from transduce.serve.options import Options
 from transduce.serve.settings import Caps
 
@@ -51,9 +52,11 @@ class SearchOptions(Body):
 class Sentence(Body):
     """Which text, by which model: by its name, by its languages, or, if there is one only, by neither."""
 
-    source: str | None = Field(default=None, max_length=35, description="Language code.")
-    target: str | None = Field(default=None, max_length=35, description="Language code.")
-    model: str | None = Field(default=None, max_length=255, description="A name of /api/models, instead of languages.")
+    source: str | None = Field(default=None, max_length=Caps.code, description="Language code.")
+    target: str | None = Field(default=None, max_length=Caps.code, description="Language code.")
+    model: str | None = Field(
+        default=None, max_length=Caps.name, description="A name of /api/models, instead of languages."
+    )
     prefix: str = Field(default="", description="How the output begins.")
     beam: int | None = Field(default=None, ge=1, description="Beam size; 1 is greedy.")
 
@@ -69,6 +72,9 @@ class Translate(Sentence):
     """The body of /api/translate, and of /api/stream with one text."""
 
     text: str | list[str] = Field(description="A sentence, or several.")
+    split: bool = Field(
+        default=False, description="Texts of any length: cut them into sentences, join the translations."
+    )
     alpha: float | None = Field(default=None, ge=0, le=100, description="Length penalty.")
     n_best: int = Field(default=1, ge=1, description="How many outputs to tell.")
     glossary: list[tuple[str, str]] = Field(default=[], description="Terms and how they must be translated.")
@@ -94,8 +100,11 @@ class Translate(Sentence):
         if len(self.glossary) + len(self.keep) > caps.terms:
             raise TooLarge("terms", len(self.glossary) + len(self.keep), caps.terms)
         longest = max(map(len, [*self.keep, *(side for term in self.glossary for side in term)]), default=0)
+        if self.split and self.prefix:
+            raise Unusable("a prefix is of one sentence: leave out prefix, or split")
         if longest > caps.term:
             raise TooLarge("characters of a term", longest, caps.term)
+        check_off(self.off, caps)
 
     def options(self) -> Options:
         """As a model takes them."""
@@ -118,7 +127,7 @@ class Alternatives(Sentence):
     """The body of /api/alternatives."""
 
     text: str
-    count: int = Field(default=5, ge=1, le=50)
+    count: int = Field(default=5, ge=1, le=Caps.alternatives)
 
 
 class Attend(Sentence):
@@ -126,6 +135,11 @@ class Attend(Sentence):
 
     text: str
     off: list[Off] = Field(default=[], description="Heads to switch off.")
+
+    def check(self, caps: Caps) -> None:
+        """Refuse what is over a cap."""
+        super().check(caps)
+        check_off(self.off, caps)
 
 
 class Problem(BaseModel):
@@ -149,16 +163,36 @@ class OutputOut(BaseModel):
     log_probability: float
 
 
-class TranslationOut(OutputOut):
-    """The translation of one text; what was not asked for is left out."""
+class Details(BaseModel):
+    """What is told of a translation if it is asked for, and what is wrong with it."""
 
-    engine: str
     n_best: list[OutputOut] | None = None
     tokens: list[TokenOut] | None = None
     alignment: list[tuple[int, int]] | None = None
     attention: list[list[float]] | None = None
     warning: str | None = None
     error: str | None = None
+
+
+class PartOut(Details):
+    """A sentence of a text, or with `text` alone what stands between two."""
+
+    text: str
+    source: str | None = None
+    score: float | None = None
+    log_probability: float | None = None
+    engine: str | None = None
+
+
+class TranslationOut(OutputOut, Details):
+    """The translation of one text; what was not asked for is left out.
+
+    Of a text that was split, `parts` has the sentences with their details and what stands between them; the texts of
+    all parts are its text, and its numbers are the sums of theirs.
+    """
+
+    engine: str
+    parts: list[PartOut] | None = None
 
 
 class TranslateOut(BaseModel):
@@ -195,6 +229,12 @@ class ContinuationOut(BaseModel):
     piece: str
     probability: float
     text: str
+
+
+def check_off(off: Sequence[Off], caps: Caps) -> None:
+    """Refuse more heads than any model has."""
+    if len(off) > caps.off:
+        raise TooLarge("heads to switch off", len(off), caps.off)
 
 
 def heads(off: list[Off]) -> tuple[Head, ...]:

@@ -1,4 +1,4 @@
-"""Uvicorn with manners: SIGTERM drains, SIGHUP reads the keys again, and connections that say nothing are closed.
+"""Uvicorn with manners: SIGTERM drains, SIGHUP reads the keys again; `serve/connection.py` has those of connections.
 
 After SIGTERM or SIGINT the server is not ready, takes no more work, and leaves when what it has accepted is done, or
 after `drain_seconds`. A second signal ends it at once.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import socket
 import sys
@@ -18,60 +19,18 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transduce.errors import UserError
+from transduce.serve.connection import SILENCE, Protocol
 from transduce.serve.service import Service
 from transduce.serve.settings import Settings
 
-SILENCE = 30.0
-"""Seconds that a connection may take for the head of its request, and stay open between two."""
-MAX_HEAD = 1 << 16
-"""Bytes of a request's first line and headers, beside those of its first packet."""
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
 TICK = 0.05
 """Seconds between two looks whether all is done."""
 
 log = logging.getLogger("transduce.serve")
-
-
-class Protocol(HttpToolsProtocol):
-    """A connection that is closed when the head of its first request does not come in time, or is too long."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
-        super().connection_made(transport)
-        self._patience = self.loop.call_later(SILENCE, self._close_if_silent)
-        self._head: int | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for."""
-        self._patience.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; what comes after the packet that a head began in counts towards its length."""
-        began = self._head is not None
-        super().data_received(data)
-        if began and self._head is not None:
-            self._head += len(data)
-            if self._head > MAX_HEAD and not self.transport.is_closing():
-                self.send_400_response(f"The head of a request has more than {MAX_HEAD} bytes.")
-
-    def on_message_begin(self) -> None:
-        """Begin to count."""
-        super().on_message_begin()
-        self._head = 0
-
-    def on_headers_complete(self) -> None:
-        """The head is there."""
-        super().on_headers_complete()
-        self._head = None
-
-    def _close_if_silent(self) -> None:
-        if not self.cycle:
-            self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -103,10 +62,11 @@ class Server(uvicorn.Server):
         self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
-        """As soon as all that was accepted is done."""
+        """As soon as all that was accepted is done; answers that are on their way have the rest of the time."""
         end = time.monotonic() + self.service.settings.drain_seconds
         while self.service.pending and time.monotonic() < end:
             await asyncio.sleep(TICK)
+        self.config.timeout_graceful_shutdown = grace(end - time.monotonic())
         self.should_exit = True
 
     def reload_keys(self) -> None:
@@ -115,6 +75,11 @@ class Server(uvicorn.Server):
             log.info("%d keys", self.service.reload_keys())
         except UserError as error:
             log.error("the keys stay as they were: %s", error)
+
+
+def grace(seconds: float) -> int:
+    """Whole seconds for answers to go out, and at least one."""
+    return max(1, math.ceil(seconds))
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -158,16 +123,20 @@ def make_server(app: FastAPI, settings: Settings) -> Server:
         root_path=settings.root_path,
         backlog=BACKLOG,
         timeout_keep_alive=int(SILENCE),
-        timeout_graceful_shutdown=int(settings.drain_seconds),
+        timeout_graceful_shutdown=grace(settings.drain_seconds),
+        h11_max_incomplete_event_size=settings.caps.head,
     )
     return Server(config, app.state.service)
 
 
 def log_to_stderr(*, quiet: bool) -> None:
-    """The access log and what the server says of itself; with `quiet` only what is wrong."""
+    """The access log and what the server says of itself; with `quiet` only what is wrong.
+
+    What uvicorn warns of is what clients do.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     for name in ("transduce.access", "transduce.serve", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.WARNING if quiet or name == "uvicorn.error" else logging.INFO)
+        logger.setLevel(logging.ERROR if name == "uvicorn.error" else logging.WARNING if quiet else logging.INFO)

@@ -2,9 +2,9 @@
 
     service.find("en", "de")                              -> Model; source None: any that leads to the target
     service.named("run")                                  -> Model
-    service.admit(address, key, texts)                    before anything else: key, limits, caps
+    with service.admit(address, key, texts): ...          before anything else: key, limits, caps
     await service.translate(model, texts, options, deadline=service.deadline())     -> a Translated for each text
-    service.stream(model, text, options, deadline=...)    -> Stream, to be read piece by piece
+    service.stream(model, text, options, deadline=..., make=...)    -> Stream, to be read piece by piece
     await service.compute(model, text, function, deadline=...)     what else a worker can do with one sentence
 
 A text is a sentence, or as much as shall be translated as one. All of them raise `ServeError`s, which know their HTTP
@@ -23,6 +23,8 @@ from typing import Any, TypeVar
 
 from transduce.decode.ctranslate2_engine import cores
 from transduce.errors import BundleError, UserError
+from transduce.serve.addresses import neighbourhood
+from transduce.serve.admission import Admission
 from transduce.serve.cache import Cache
 from transduce.serve.errors import (
     BadKey,
@@ -43,7 +45,7 @@ from transduce.serve.metrics import Metrics
 from transduce.serve.model import Model, Translated
 from transduce.serve.options import Options
 from transduce.serve.queue import Job, Queue
-from transduce.serve.rates import Rates, Usage, neighbourhood
+from transduce.serve.rates import Rates, Usage
 from transduce.serve.settings import Settings
 from transduce.serve.streaming import Stream
 
@@ -121,23 +123,26 @@ class Service:
         """When a request that has just come must be answered (`time.monotonic`)."""
         return time.monotonic() + self.caps.seconds
 
-    def admit(self, address: str, key: str | None, texts: Sequence[str]) -> Key | None:
-        """Whether somebody may have these texts translated: raises, or returns the key if keys are in use."""
+    def admit(self, address: str, key: str | None, texts: Sequence[str]) -> Admission:
+        """Whether somebody may have these texts translated: raises, or lets in; what is done for them is done within.
+
+        Who was let in may finish, whatever signal comes.
+        """
         known = self.identify(key)
         self.check_size(texts)
+        if self.draining:
+            raise Draining("the server is about to stop: try again later", retry_after=5)
         own = known is not None and known.requests is not None
         limit = known.requests if known is not None and own else self.settings.requests_per_minute
         if limit is not None:
             who = known.digest if known is not None and own else neighbourhood(address)
             if wait := self._rates.take(who, limit):
                 raise TooMany(f"more than {limit} requests a minute: slow down", retry_after=wait)
-        if known is not None:
-            characters = sum(map(len, texts))
-            if known.characters is not None and self.used(known) + characters > known.characters:
-                wait = self._usage.until_tomorrow()
-                raise QuotaUsed(f"more than this key's {known.characters} characters a day", retry_after=wait)
-            self._usage.add(known.digest, characters)
-        return known
+        characters = sum(map(len, texts))
+        if known is not None and known.characters is not None and self.used(known) + characters > known.characters:
+            wait = self._usage.until_tomorrow()
+            raise QuotaUsed(f"more than this key's {known.characters} characters a day", retry_after=wait)
+        return Admission(self._usage, known, characters, self._under_way)
 
     def identify(self, key: str | None) -> Key | None:
         """The key, if keys are in use; any will do where they are not."""
@@ -182,26 +187,31 @@ class Service:
             for text, outcome in zip(missing, await self._do(model, call, missing, deadline), strict=True):
                 found[text] = outcome
                 if options.plain:
-                    self._cache.put((call, text), text, outcome)
+                    self._cache.put((call, text), outcome, key_size=len(text) + options.size)
         return [known for text in texts if (known := found[text]) is not None]
 
-    def stream(self, model: Model, text: str, options: Options, *, deadline: float) -> Stream:
-        """A translation in pieces; it waits in the queue like any other."""
+    def stream(
+        self, model: Model, text: str, options: Options, *, deadline: float, make: Callable[[], Iterator[str]]
+    ) -> Stream:
+        """A translation in pieces, which `make` gives in a worker thread; it waits in the queue like any other."""
         model.prepare(options)
-        text = whole_characters(text)
         (length,) = model.lengths([text])
-        stream = Stream(lambda: model.stream(text, options), deadline)
+        stream = Stream(make, deadline)
         stream.job = self._job(stream, text, length, deadline)
-        self._submit([stream.job])
+        self.queue.submit([stream.job])
         self.metrics.tokens.labels(model.name).inc(length)
         return stream
 
     async def read(self, stream: Stream) -> AsyncIterator[str]:
         """The pieces of a stream; whoever stops reading leaves the queue."""
         assert stream.job is not None
-        with self._accepted([stream.job]), _user_errors():
-            async for piece in stream.read():
-                yield piece
+        self._under_way(1)
+        try:
+            with self._withdrawing([stream.job]), _user_errors():
+                async for piece in stream.read():
+                    yield piece
+        finally:
+            self._under_way(-1)
 
     async def compute(self, model: Model, text: str, function: Callable[[], T], *, deadline: float) -> T:
         """What a worker finds out about one sentence."""
@@ -215,15 +225,15 @@ class Service:
 
     async def _do(self, model: Model, call: Any, texts: Sequence[str], deadline: float) -> list[Any]:
         """The outcomes of some sentences, in order, by the deadline."""
-        self._check(len(texts))
+        self.queue.check(len(texts))
         if sum(map(len, texts)) > INLINE:
             lengths = await asyncio.to_thread(model.lengths, texts)
         else:
             lengths = model.lengths(texts)
         jobs = [self._job(call, text, length, deadline) for text, length in zip(texts, lengths, strict=True)]
-        self._submit(jobs)
+        self.queue.submit(jobs)
         self.metrics.tokens.labels(model.name).inc(sum(lengths))
-        with self._accepted(jobs), _user_errors():
+        with self._withdrawing(jobs), _user_errors():
             timeout = max(0.0, deadline - time.monotonic())
             _, late = await asyncio.wait([job.future for job in jobs], timeout=timeout)
             if late:
@@ -233,25 +243,16 @@ class Service:
     def _job(self, call: Any, item: str, tokens: int, deadline: float) -> Job:
         return Job(call, item, tokens, asyncio.get_running_loop().create_future(), deadline)
 
-    def _check(self, count: int) -> None:
-        """Refuse more work where there is no place for it."""
-        if self.draining:
-            raise Draining("the server is about to stop: try again later", retry_after=5)
-        self.queue.check(count)
-
-    def _submit(self, jobs: Sequence[Job]) -> None:
-        self._check(len(jobs))
-        self.queue.submit(jobs)
-
     @contextmanager
-    def _accepted(self, jobs: Sequence[Job]) -> Iterator[None]:
+    def _withdrawing(self, jobs: Sequence[Job]) -> Iterator[None]:
         """While somebody waits for jobs; after that they wait no more."""
-        self.pending += 1
         try:
             yield
         finally:
-            self.pending -= 1
             self.queue.withdraw(jobs)
+
+    def _under_way(self, more: int) -> None:
+        self.pending += more
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import UserError
+from transduce.serve.addresses import Network, parse_network
 
 PAIR = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_[A-Za-z]+)*)-(?P<target>[A-Za-z]{2,3}(?:_[A-Za-z]+)*)=(?P<paths>.+)")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = ("0.0.0.0", "::", "")
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,22 @@ class Caps:
     """Tokens of a sentence whose attention is shown."""
     length: int = 1_000
     """Tokens that an output may be made longer, shorter or as long as."""
+    off: int = 1_000
+    """Heads that are switched off, repeated ones counted."""
+    alternatives: int = 50
+    """Of the next token."""
+    code: int = 35
+    """Characters of a language code."""
+    name: int = 255
+    """Characters of a model's name."""
+    fields: int = 1_000
+    """Of a form or a query string."""
+    head: int = 1 << 16
+    """Bytes of a request's first line and headers."""
+    deepl_body: int = 128 * 1024
+    """Bytes, of DeepL's API."""
+    deepl_seconds: float = 8.0
+    """The same as `seconds`, of DeepL's API: its client waits for ten."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ class Settings:
     def trusted_networks(self) -> tuple[Network, ...]:
         """The proxies' addresses."""
         try:
-            return tuple(ipaddress.ip_network(each, strict=False) for each in self.trusted_proxies)
+            return tuple(parse_network(each) for each in self.trusted_proxies)
         except ValueError as error:
             raise UserError(f"--trusted-proxy: {error}: give an address, or a network as in 10.0.0.0/8") from None
 

@@ -15,11 +15,13 @@ def routes(service: Service) -> APIRouter:
     """/health, /ready, /metrics and /frontend/settings."""
     router = APIRouter()
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> dict[str, str]:
         """It lives."""
         return {"status": "ok"}
 
+    @router.head("/ready", include_in_schema=False)
     @router.get("/ready", responses={503: {"description": "It is about to stop."}})
     async def ready() -> JSONResponse:
         """It takes requests; from SIGTERM on it does not."""
@@ -62,5 +64,13 @@ def describe(service: Service) -> dict[str, object]:
         "beamLimit": caps.beam,
         "attendLimit": caps.attended,
         "lengthLimit": caps.length,
+        "offLimit": caps.off,
+        "alternativesLimit": caps.alternatives,
+        "codeCharLimit": caps.code,
+        "modelCharLimit": caps.name,
+        "fieldLimit": caps.fields,
+        "headLimit": caps.head,
+        "deeplBodyLimit": caps.deepl_body,
+        "deeplTimeLimit": min(caps.seconds, caps.deepl_seconds),
         "requestsPerMinute": service.settings.requests_per_minute,
     }

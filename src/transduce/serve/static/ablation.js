@@ -64,6 +64,11 @@ export class Ablation {
     this.hint.textContent = this.head ? "" : "Choose one head above to switch it off.";
   }
 
+  /** Go to what can be switched. */
+  focus() {
+    (this.button.disabled ? this.list.querySelector("button") : this.button)?.focus();
+  }
+
   toggle() {
     const off = this.off.filter((other) => !same(other, this.head));
     if (this.onoff) this.onoff(off.length < this.off.length ? off : [...off, this.head]);

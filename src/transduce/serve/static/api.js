@@ -1,14 +1,40 @@
 // Every call to the server. Paths are relative, so that the page works below any root path.
 
+const KEPT = "transduce key"; // as long as the tab is open, and nowhere else
+
+/** The server wants a key, or another one. */
+export class KeyWanted extends Error {}
+
+let key = null;
+
+/** Send a key from now on; none, if it is empty. */
+export function useKey(given) {
+  key = given;
+  try {
+    sessionStorage.setItem(KEPT, given);
+  } catch {
+    // a browser that keeps nothing: the page does until it is left
+  }
+}
+
+function credentials() {
+  try {
+    key ??= sessionStorage.getItem(KEPT);
+  } catch {
+    // as above
+  }
+  return key ? { Authorization: `Bearer ${key}` } : {};
+}
+
 async function call(path, body, signal) {
-  const response = await fetch(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-    signal,
-  });
-  if (!response.ok) throw new Error(await reason(response));
-  return response;
+  return send(path, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+}
+
+async function send(path, { headers = {}, ...request }) {
+  const response = await fetch(path, { method: "POST", headers: { ...headers, ...credentials() }, ...request });
+  if (response.ok) return response;
+  const told = await reason(response);
+  throw response.status === 401 || told.includes("API key") ? new KeyWanted(told) : new Error(told);
 }
 
 async function reason(response) {
@@ -30,7 +56,7 @@ export async function models() {
   return response.json();
 }
 
-/** Translations of lines, with their tokens, alignments and alternatives. */
+/** Translations, with their tokens, alignments and alternatives; with `split` of texts, by their parts. */
 export async function translate(request, signal) {
   const response = await call("api/translate", { tokens: true, alignments: true, n_best: 4, ...request }, signal);
   return response.json();
@@ -79,8 +105,7 @@ export async function translateFile(file, source, target) {
   form.append("file", file);
   form.append("source", source ?? "auto");
   form.append("target", target ?? "");
-  const response = await fetch("translate_file", { method: "POST", body: form });
-  if (!response.ok) throw new Error(await reason(response));
+  const response = await send("translate_file", { body: form });
   const { translatedFileUrl } = await response.json();
   const url = new URL(translatedFileUrl, location.href);
   if (!["http:", "https:"].includes(url.protocol)) throw new Error("the server's answer is no address");

@@ -1,6 +1,7 @@
 // The view of one sentence's attention: everything in it shows one state, which the address keeps.
 
 import { Ablation } from "./ablation.js";
+import { attendLink } from "./attend_link.js";
 import { openCell } from "./cell.js";
 import { eachFrame, element } from "./dom.js";
 import { picture, pixels, save } from "./export.js";
@@ -30,25 +31,16 @@ export class AttendView {
   show(json, wanted = {}) {
     this.record = new SentenceRecord(json);
     if (!json.off.length || !this.whole || this.whole.source.text !== json.source.text) this.whole = this.record;
-    this.state = { ...this.defaults(), ...this.state, step: 0, pinned: null, ...wanted };
+    this.state = { ...attendLink.read({}), ...this.state, step: 0, pinned: null, ...wanted };
+    const switching = this.ablation?.node.contains(document.activeElement);
     this.keepInside();
     this.build();
     this.change({});
+    if (switching) this.ablation.focus();
   }
 
-  defaults() {
-    const heads = Array.from({ length: this.record.model.heads }, (_, head) => head);
-    return {
-      kind: "encoder",
-      layer: 1e9,
-      heads,
-      combine: "each",
-      words: true,
-      marks: true,
-      specials: true,
-      step: 0,
-      pinned: null,
-    };
+  allHeads() {
+    return Array.from({ length: this.record.model.heads }, (_, head) => head);
   }
 
   keepInside() {
@@ -56,7 +48,7 @@ export class AttendView {
     if (!(state.kind in record.json.attention)) state.kind = "encoder";
     state.layer = Math.max(0, Math.min(record.layers(state.kind) - 1, Math.trunc(state.layer) || 0));
     state.heads = state.heads.filter((head) => head >= 0 && head < record.model.heads);
-    if (!state.heads.length) state.heads = this.defaults().heads;
+    if (!state.heads.length) state.heads = this.allHeads();
     state.step = Math.max(0, Math.min(record.target.pieces.length, Math.trunc(state.step) || 0));
   }
 
@@ -65,7 +57,7 @@ export class AttendView {
     this.toolbar = new Toolbar(record, this.state, (part) => this.change(part));
     this.grid = new Grid(
       (layer, head) => this.change({ layer, heads: [head] }),
-      (layer) => this.change({ layer, heads: this.defaults().heads }),
+      (layer) => this.change({ layer, heads: this.allHeads() }),
     );
     this.lines = new Lines(
       (pointed) => this.point(pointed),
@@ -80,6 +72,7 @@ export class AttendView {
     this.ablation = new Ablation(this.onoff);
     this.ablation.show(record, this.whole);
     this.caption = element("p", { class: "quiet caption", role: "status" });
+    this.heatCaption = element("p", { class: "quiet caption" });
     this.cells = element("div", {});
     this.table = this.details("Weights as a table", () =>
       weightTable(this.view, this.weights, record.languages(this.state.kind)),
@@ -109,6 +102,7 @@ export class AttendView {
           "section",
           { class: "panel wide", "aria-label": "Heat map" },
           element("h2", {}, "Weights"),
+          this.heatCaption,
           this.heat.node,
         ),
       ),
@@ -227,6 +221,7 @@ export class AttendView {
     this.readout.node.classList.toggle("follows", Math.max(this.view.queries.length, this.view.keys.length) > 24);
     this.ablation.choose(state.kind, state.layer, state.heads);
     this.caption.textContent = this.told();
+    this.heatCaption.textContent = `Of each word, ${this.summed()}.`;
     this.table.refill();
     this.drawPointed();
   }
@@ -261,6 +256,13 @@ export class AttendView {
     return `${sides[kind]}: layer ${layer + 1}, ${which}.${hidden}`;
   }
 
+  /** Which one number stands for a cell in the heat map, the table and the readout. */
+  summed() {
+    const { heads, combine } = this.state;
+    if (heads.length === 1) return `head ${heads[0] + 1}`;
+    return `${combine === "max" ? "the largest" : "the mean"} of ${heads.length} heads`;
+  }
+
   pointed() {
     const hovering = Number.isInteger(this.hovered.query) || Number.isInteger(this.hovered.key);
     if (hovering) return this.hovered;
@@ -276,7 +278,7 @@ export class AttendView {
     const pointed = this.pointed();
     this.lines.point(pointed);
     this.heat.point(pointed);
-    this.readout.tell(this.view, this.weights, this.series, pointed);
+    this.readout.tell(this.view, this.weights, this.series, this.summed(), pointed);
   }
 
   pin(query) {

@@ -1,6 +1,9 @@
 // What of the view of attention a link holds.
 
-/** The state of the view in the parameters of a link, and back. */
+/** As a layer: whichever is the last. */
+export const LAST = 1e9;
+
+/** The state of the view in the parameters of a link, and back: what a link does not hold is as it is at first. */
 export const attendLink = {
   write: ({ kind, layer, heads, combine, words, marks, specials, step }) => ({
     kind,
@@ -10,15 +13,17 @@ export const attendLink = {
     hide: [words ? "" : "words", marks ? "" : "marks", specials ? "" : "specials"].filter(Boolean).join("."),
     step: step || "",
   }),
-  read: (parameters) => {
-    const state = {};
-    if (parameters.kind) state.kind = parameters.kind;
-    if (parameters.layer) state.layer = Number(parameters.layer) - 1;
-    if (parameters.heads) state.heads = parameters.heads.split(".").map((head) => Number(head) - 1);
-    if (["each", "mean", "max"].includes(parameters.combine)) state.combine = parameters.combine;
-    for (const name of (parameters.hide ?? "").split("."))
-      if (["words", "marks", "specials"].includes(name)) state[name] = false;
-    if (parameters.step) state.step = Number(parameters.step);
-    return state;
+  read: ({ kind, layer, heads, combine, hide, step }) => {
+    const hidden = (hide ?? "").split(".");
+    return {
+      kind: kind ?? "encoder",
+      layer: layer ? Number(layer) - 1 : LAST,
+      heads: heads ? heads.split(".").map((head) => Number(head) - 1) : [],
+      combine: ["each", "mean", "max"].includes(combine) ? combine : "each",
+      words: !hidden.includes("words"),
+      marks: !hidden.includes("marks"),
+      specials: !hidden.includes("specials"),
+      step: Number(step ?? 0),
+    };
   },
 };

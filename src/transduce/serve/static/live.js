@@ -1,6 +1,6 @@
 // The page with a server behind it: two views of one sentence.
 
-import { attend, models } from "./api.js";
+import { attend, KeyWanted, models, useKey } from "./api.js";
 import { AttendView } from "./attend.js";
 import { attendLink } from "./attend_link.js";
 import { element } from "./dom.js";
@@ -15,7 +15,6 @@ let chosen = 0;
 let asked = { text: "", prefix: "", off: [] };
 let shown = "translate";
 let request = null;
-let firstLook = {}; // what the address wants to be shown of the next record
 
 const current = () => offered[chosen];
 const translateView = new TranslateView({
@@ -24,6 +23,7 @@ const translateView = new TranslateView({
     field.text.value = firstLine(text);
     remember();
   },
+  onerror: (error) => wantKey(error),
 });
 const attendView = new AttendView({
   onoff: (off) => look({ off }),
@@ -36,6 +36,13 @@ const field = {
   beam: element("input", { id: "beam", type: "number", min: 1, max: 16, placeholder: "as trained" }),
 };
 const message = element("p", { class: "message", role: "alert" });
+const key = element("input", { id: "key", type: "password", autocomplete: "off", spellcheck: "false" });
+const keyForm = element(
+  "form",
+  { class: "key-form", hidden: true, onsubmit: (event) => enterKey(event) },
+  labelled("API key", key),
+  element("button", { type: "submit" }, "Use key"),
+);
 const form = element(
   "form",
   {
@@ -82,8 +89,8 @@ function remember() {
   if (shown === "translate") writeLink("translate", { text: translateView.input.value, model: sentence().model });
 }
 
-/** Ask for the record of the sentence, and show it. */
-async function look({ off }) {
+/** Ask for the record of the sentence, and show it; `wanted` of the state, the rest as it was. */
+async function look({ off, wanted = {} }) {
   const text = field.text.value.trim() ? field.text.value : EXAMPLE;
   field.text.value = text;
   request?.abort();
@@ -95,52 +102,76 @@ async function look({ off }) {
   if (field.beam.value) body.beam = Number(field.beam.value);
   attendView.node.setAttribute("aria-busy", "true");
   try {
-    const record = await attend(body, own.signal);
-    const wanted = firstLook;
-    firstLook = {};
-    attendView.show(record, wanted);
+    attendView.show(await attend(body, own.signal), wanted);
   } catch (error) {
-    if (!own.signal.aborted) message.textContent = `${error.message}`;
+    if (own.signal.aborted) return;
+    message.textContent = `${error.message}`;
+    wantKey(error);
   } finally {
     if (request === own) attendView.node.removeAttribute("aria-busy");
   }
 }
 
-function pick(number) {
+/** Show the field for a key, if that is what an error is about. */
+function wantKey(error) {
+  if (error instanceof KeyWanted) keyForm.hidden = false;
+}
+
+function enterKey(event) {
+  event.preventDefault();
+  useKey(key.value.trim());
+  if (shown === "attend") look({ off: asked.off });
+  else translateView.ask();
+}
+
+/** Make a model the one that is asked, and name its languages; whether it was another. */
+function choose(number) {
+  const other = number !== chosen;
   chosen = number;
+  picker.value = number;
   field.text.lang = current().source ?? "";
   field.prefix.lang = current().target ?? "";
-  translateView.changed();
+  translateView.named();
+  return other;
+}
+
+function pick(number) {
+  choose(number);
+  translateView.ask();
   if (shown === "attend") look({ off: [] });
   remember();
 }
 
-/** Follow the address. */
+/** Follow the address: one without parameters keeps what is there, any other shows what it says and nothing else. */
 function follow() {
   const { view, parameters } = readLink();
+  const exact = Object.keys(parameters).length > 0;
   shown = view in VIEWS ? view : "translate";
   for (const [name, link] of Object.entries(links))
     link.setAttribute("aria-current", name === shown ? "page" : "false");
   heading.textContent = VIEWS[shown];
   document.title = `${VIEWS[shown]} · transduce`;
   const found = offered.findIndex(({ name }) => name === parameters.model);
-  if (parameters.model && found >= 0 && found !== chosen) {
-    chosen = found;
-    picker.value = found;
-  }
+  const again = exact && choose(Math.max(0, found));
   if (shown === "translate") {
     main.replaceChildren(heading, translateView.node);
     const typed = translateView.input.value;
-    translateView.start(parameters.text ?? (firstLine(typed) === field.text.value ? typed : field.text.value));
+    const kept = firstLine(typed) === field.text.value ? typed : field.text.value;
+    translateView.start(exact ? (parameters.text ?? "") : kept, { again });
+    field.text.value = firstLine(translateView.input.value);
     return;
   }
   main.replaceChildren(heading, form, message, attendView.node);
-  if (parameters.text) field.text.value = parameters.text;
-  if (parameters.prefix) field.prefix.value = parameters.prefix;
-  if (parameters.beam) field.beam.value = parameters.beam;
-  firstLook = attendLink.read(parameters);
+  if (!exact) {
+    look({ off: [] });
+    return;
+  }
+  for (const [name, input] of Object.entries(field)) input.value = parameters[name] ?? "";
   const off = (parameters.off ?? "").match(/(encoder|decoder|cross)\.\d+\.\d+/g) ?? [];
-  look({ off: off.map((place) => place.split(".").map((part, at) => (at ? Number(part) : part))) });
+  look({
+    off: off.map((place) => place.split(".").map((part, at) => (at ? Number(part) : part))),
+    wanted: attendLink.read(parameters),
+  });
 }
 
 async function begin() {
@@ -153,6 +184,7 @@ async function begin() {
         element("p", { class: "brand" }, "transduce"),
         element("nav", { "aria-label": "Views" }, ...Object.values(links)),
         pickerField,
+        keyForm,
       ),
       main,
     );
@@ -169,7 +201,7 @@ async function begin() {
   );
   pickerField.hidden = offered.length < 2;
   addEventListener("hashchange", follow);
-  translateView.changed();
+  choose(0);
   follow();
 }
 

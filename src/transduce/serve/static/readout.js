@@ -3,7 +3,7 @@
 import { element } from "./dom.js";
 import { weight } from "./numbers.js";
 
-const SHOWN = 8;
+const SHOWN = 8; // words; of heads all are
 const HINT =
   "Point at a word or a cell to read its weights; with the keyboard, Tab to the words and use the arrow keys.";
 
@@ -11,34 +11,33 @@ const HINT =
 export class Readout {
   constructor() {
     this.title = element("p", { class: "title" }, HINT);
-    this.rows = Array.from({ length: SHOWN }, () => {
-      const row = {
-        label: element("bdi", { class: "label" }),
-        bar: element("span", { class: "bar" }),
-        number: element("span", { class: "number" }),
-      };
-      row.node = element(
-        "li",
-        {},
-        row.label,
-        element("span", { class: "track", "aria-hidden": "true" }, row.bar),
-        row.number,
-      );
-      row.node.hidden = true;
-      return row;
-    });
-    const list = element("ul", { class: "bar-list" }, ...this.rows.map((row) => row.node));
-    this.node = element("div", { class: "readout panel", role: "status" }, this.title, list);
+    this.rows = [];
+    this.list = element("ul", { class: "bar-list" });
+    const scroll = element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Weights" }, this.list);
+    this.node = element("div", { class: "readout panel", role: "status" }, this.title, scroll);
   }
 
-  /** Tell of { query, key }: `weights` is what the heat map shows, series the heads one by one. */
-  tell(view, weights, series, { query = null, key = null }) {
+  row() {
+    const row = {
+      label: element("bdi", { class: "label" }),
+      bar: element("span", { class: "bar" }),
+      number: element("span", { class: "number" }),
+    };
+    const track = element("span", { class: "track", "aria-hidden": "true" }, row.bar);
+    row.node = element("li", {}, row.label, track, row.number);
+    this.list.append(row.node);
+    return row;
+  }
+
+  /** Tell of { query, key }: `weights` is what the heat map shows, `summed` says of what, series the heads one by one. */
+  tell(view, weights, series, summed, { query = null, key = null }) {
     const [queries, keys] = [view.queries, view.keys];
     if (query === null && key === null) return this.fill(HINT, []);
     if (query !== null && key !== null) {
       const at = query * keys.length + key;
-      const found = series.map(({ weights: own, name }) => [name, own[at]]).slice(0, SHOWN);
-      return this.fill(`“${queries[query].label}” looks at “${keys[key].label}”: ${weight(weights[at])}`, found);
+      const found = series.map(({ weights: own, name }) => [name, own[at]]);
+      const title = `“${queries[query].label}” looks at “${keys[key].label}”: ${weight(weights[at])} (${summed})`;
+      return this.fill(title, found);
     }
     const found =
       query !== null
@@ -46,11 +45,12 @@ export class Readout {
         : queries.map(({ label }, row) => [label, weights[row * keys.length + key]]);
     found.sort((a, b) => b[1] - a[1]);
     const title = query !== null ? `“${queries[query].label}” looks at` : `“${keys[key].label}” is looked at by`;
-    return this.fill(title, found.slice(0, SHOWN));
+    return this.fill(`${title} (${summed})`, found.slice(0, SHOWN));
   }
 
   fill(title, found) {
     this.title.textContent = title;
+    while (this.rows.length < found.length) this.rows.push(this.row());
     this.rows.forEach((row, at) => {
       row.node.hidden = at >= found.length;
       if (row.node.hidden) return;

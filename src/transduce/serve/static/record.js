@@ -79,14 +79,29 @@ export class SentenceRecord {
 
 /** What a side is shown as: tokens or words, each with its label and the places of its tokens. */
 function units(side, { words, marks, specials }) {
+  const whole = (places, at) => ({ label: side.labels[at], places });
   const all = words
-    ? side.words.map((places, at) => ({ label: side.labels[at], places }))
+    ? side.words.map((places, at) => (marks ? whole(places, at) : unmarked(side, whole(places, at))))
     : side.pieces.map((piece, at) => ({ label: piece, places: [at] }));
   const shown = all.filter(({ label }) => {
     if (SPECIALS.has(label)) return specials;
     return marks || !MARK.test(label.replaceAll("▁", ""));
   });
   return shown.length ? shown : all;
+}
+
+/** A word without the marks before and behind it, where they are tokens of their own. */
+function unmarked(side, { label, places }) {
+  const texts = places.map((at) => side.pieces[at].replaceAll("▁", ""));
+  let [from, to] = [0, places.length];
+  const marks = (at) => MARK.test(texts[at]) && !SPECIALS.has(texts[at]);
+  while (from < to && (marks(from) || (!texts[from] && marks(from + 1)))) from++;
+  while (to > from && marks(to - 1)) to--;
+  if (from === to) return { label, places };
+  const [before, behind] = [texts.slice(0, from).join(""), texts.slice(to).join("")];
+  const start = label.startsWith(before) ? before.length : 0;
+  const end = label.length - (label.endsWith(behind) ? behind.length : 0);
+  return { label: label.slice(start, end) || label, places: places.slice(from, to) };
 }
 
 /** Weights add up over what is attended to, are averaged over who attends, and sum to 1 again if some are hidden. */

@@ -7,11 +7,13 @@ import { TranslatedLine } from "./translation.js";
 
 const PAUSE = 350; // milliseconds without a key before the server is asked
 
-/** The view; `current()` is the chosen model, `ontext(text)` hears of what is typed. */
+/** The view; `current()` is the chosen model, `ontext(text)` hears of what is typed, `onerror(error)` of what fails. */
 export class TranslateView {
-  constructor({ current, ontext }) {
+  constructor({ current, ontext, onerror }) {
     this.current = current;
     this.ontext = ontext;
+    this.onerror = onerror;
+    this.parts = [];
     this.input = element("textarea", {
       id: "text",
       rows: 6,
@@ -37,11 +39,12 @@ export class TranslateView {
     this.fileMessage = element("p", { role: "status" });
     this.output = element("div", {
       class: "output",
+      dir: "auto",
       "aria-live": "polite",
       "aria-label": "Translation",
       role: "region",
     });
-    this.words = element("div", { class: "given" });
+    this.words = element("div", { class: "given", dir: "auto" });
     this.menu = element("div", { class: "menu" });
     this.more = element("div", { class: "more" });
     this.message = element("p", { class: "message", role: "alert" });
@@ -83,7 +86,7 @@ export class TranslateView {
           "section",
           { class: "panel" },
           element("h2", {}, element("label", { for: "file" }, "A text file")),
-          element("p", { class: "quiet" }, "Plain text, UTF-8; each line is translated."),
+          element("p", { class: "quiet" }, "Plain text, UTF-8; its lines stay lines."),
           this.file,
           this.fileMessage,
         ),
@@ -91,20 +94,19 @@ export class TranslateView {
     );
   }
 
-  /** Show a text, as from a link. */
-  start(text) {
-    if (text === this.input.value) return;
+  /** Show a text, as from a link; `again` even if it is the same. */
+  start(text, { again = false } = {}) {
+    if (text === this.input.value && !again) return;
     this.input.value = text;
     this.ask();
   }
 
   /** The model has become another one. */
-  changed() {
+  named() {
     const { source, target } = this.current();
     this.names[0].textContent = source ?? "";
     this.names[1].textContent = target ?? "";
     this.input.lang = source ?? "";
-    this.ask();
   }
 
   typed() {
@@ -126,60 +128,59 @@ export class TranslateView {
     return { ...this.model(), ...(glossary.length ? { glossary } : {}) };
   }
 
-  async ask(prefix = "") {
+  async ask() {
     clearTimeout(this.waiting);
     this.asked?.abort();
     const asked = (this.asked = new AbortController());
     this.menu.replaceChildren();
     this.more.replaceChildren();
     this.message.textContent = "";
-    const lines = this.input.value.split("\n");
     if (!this.input.value.trim()) {
       this.output.replaceChildren();
       this.words.replaceChildren();
       return;
     }
     this.output.setAttribute("aria-busy", "true");
+    const request = { ...this.request(), text: this.input.value, split: true };
     try {
-      await this.grow(lines, prefix, asked.signal);
-      const text = prefix ? lines[0] : lines;
-      const { translations, engine } = await translate(
-        { ...this.request(), text, ...(prefix ? { prefix } : {}) },
-        asked.signal,
-      );
-      this.show(lines, translations, engine);
+      await this.grow(request, asked.signal);
+      const { translations, engine } = await translate(request, asked.signal);
+      this.show(translations[0], engine);
     } catch (error) {
-      if (!asked.signal.aborted) this.message.textContent = `${error.message}`;
+      if (!asked.signal.aborted) this.failed(error);
     } finally {
       if (!asked.signal.aborted) this.output.removeAttribute("aria-busy");
     }
   }
 
-  /** Show each line as it is made. */
-  async grow(lines, prefix, signal) {
-    const { target } = this.current();
-    const shown = lines.map(() => element("p", { dir: "auto", lang: target }));
-    this.output.replaceChildren(...shown);
-    this.words.replaceChildren();
-    for (const [at, line] of lines.entries()) {
-      if (!line.trim()) continue;
-      const request = { ...this.request(), text: line, ...(prefix && at === 0 ? { prefix } : {}) };
-      for await (const text of stream(request, signal)) shown[at].textContent = text;
-    }
+  failed(error) {
+    this.message.textContent = `${error.message}`;
+    this.onerror(error);
   }
 
-  show(lines, translations, engine) {
+  /** Show the text as it is made. */
+  async grow(request, signal) {
+    const shown = element("p", { lang: this.current().target });
+    this.output.replaceChildren(shown);
+    this.words.replaceChildren();
+    for await (const text of stream(request, signal)) shown.textContent = text;
+  }
+
+  /** Show a translation by its parts: sentences, and what stands between them. */
+  show({ parts, warning, error }, engine) {
     const { source, target } = this.current();
-    const made = translations.map((translation, at) => {
-      const ask = (prefix) => this.alternatives(lines[at], prefix, lines.length === 1);
-      return new TranslatedLine(lines[at], translation, { source, target }, ask);
-    });
-    this.output.replaceChildren(...made.map((line) => line.target));
-    this.words.replaceChildren(...made.map((line) => line.source));
-    this.message.textContent = translations
-      .map(({ error, warning }) => error ?? warning ?? "")
-      .filter(Boolean)
-      .join(" ");
+    this.parts = parts;
+    const lines = parts.map((part, at) =>
+      part.source === undefined
+        ? null
+        : new TranslatedLine(part.source, part, { source, target }, (prefix) => this.alternatives(at, prefix)),
+    );
+    const made = lines.filter(Boolean);
+    const gap = (at) => (lines[at] && lines[at + 1] ? " " : "");
+    const side = (name) => lines.flatMap((line, at) => [line ? line[name] : parts[at].text, gap(at)]);
+    this.output.replaceChildren(...side("target"));
+    this.words.replaceChildren(...side("source"));
+    this.message.textContent = [error, warning].filter(Boolean).join(" ");
     const others = made.flatMap((line) => line.others());
     this.more.replaceChildren(
       element(
@@ -204,35 +205,45 @@ export class TranslateView {
     );
   }
 
-  async alternatives(line, prefix, canChoose) {
+  async alternatives(at, prefix) {
     try {
-      const found = await alternatives({ ...this.model(), text: line, prefix });
+      const found = await alternatives({ ...this.model(), text: this.parts[at].source, prefix });
       const rows = found.map(({ text, probability }) => ({ label: text, share: probability }));
       const list = bars(rows, this.current().target);
-      if (canChoose) {
-        [...list.children].forEach((row, at) => {
-          const choose = element(
+      [...list.children].forEach((row, place) => {
+        const { text } = found[place];
+        const choose = () => this.choose(at, text, prefix);
+        row.append(
+          element(
             "button",
-            { type: "button", class: "choose", onclick: () => this.choose(found[at].text, prefix) },
+            { type: "button", class: "choose", onclick: choose, "aria-label": `Use: ${text}` },
             "Use",
-          );
-          choose.setAttribute("aria-label", `Use: ${found[at].text}`);
-          row.append(choose);
-        });
-      }
+          ),
+        );
+      });
       const behind = prefix ? [" behind ", element("q", { dir: "auto" }, prefix)] : [" at the beginning"];
       const close = element("button", { type: "button", onclick: () => this.menu.replaceChildren() }, "Close");
       this.menu.replaceChildren(element("h3", {}, "Other words", ...behind), list, close);
       (list.querySelector("button") ?? close).focus();
     } catch (error) {
-      this.message.textContent = `${error.message}`;
+      this.failed(error);
     }
   }
 
-  /** Translate again so that the output begins as this one does, up to and with its next word. */
-  choose(text, prefix) {
+  /** Translate a sentence again so that it begins as this text does, up to and with the word after the prefix. */
+  async choose(at, text, prefix) {
     const count = prefix.split(/\s+/).filter(Boolean).length + 1;
-    this.ask(text.split(/\s+/).slice(0, count).join(" "));
+    const { signal } = this.asked;
+    const { source } = this.parts[at];
+    const begin = text.split(/\s+/).slice(0, count).join(" ");
+    try {
+      const { translations, engine } = await translate({ ...this.request(), text: source, prefix: begin }, signal);
+      this.menu.replaceChildren();
+      const parts = this.parts.map((part, place) => (place === at ? { ...translations[0], source } : part));
+      this.show({ parts }, engine);
+    } catch (error) {
+      if (!signal.aborted) this.failed(error);
+    }
   }
 
   async upload() {
@@ -247,6 +258,7 @@ export class TranslateView {
       );
     } catch (error) {
       this.fileMessage.textContent = `${error.message}`;
+      this.onerror(error);
     }
   }
 }

@@ -1,10 +1,10 @@
-// A translated line: its words, how they are aligned, how sure the model was, and what else it could be.
+// A translated sentence: its words, how they are aligned, how sure the model was, and what else it could be.
 
 import { element, keepStop, roving } from "./dom.js";
 import { percent } from "./numbers.js";
 import { bars, token, written } from "./tokens.js";
 
-/** A line and its translation as words that belong together; `onalternatives(prefix)` asks for other ways to go on. */
+/** A sentence and its translation as words that belong together; `onalternatives(prefix)` asks for other ways to go on. */
 export class TranslatedLine {
   constructor(source, translation, languages, onalternatives) {
     this.translation = translation;
@@ -21,9 +21,9 @@ export class TranslatedLine {
 
   line(label, words, lang) {
     const node = element(
-      "div",
-      { class: "words", role: "group", "aria-label": label, dir: "auto", lang },
-      ...words.flatMap((word) => [word, " "]),
+      "span",
+      { class: "words", role: "group", "aria-label": label, lang },
+      ...words.flatMap((word, at) => (at ? [" ", word] : [word])),
     );
     if (words[0]) words[0].tabIndex = 0;
     roving(node);
