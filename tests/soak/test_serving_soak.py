@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import random
 import signal
 import statistics
@@ -124,7 +126,9 @@ async def overload(url: str, heavy: list[bytes], rate: float, seconds: float) ->
     begin, tasks = time.monotonic(), set[asyncio.Task[None]]()
     for number in range(round(rate * seconds)):
         await asyncio.sleep(max(0.0, begin + number / rate - time.monotonic()))
-        tasks.add(asyncio.create_task(one(heavy[number % len(heavy)])))
+        task = asyncio.create_task(one(heavy[number % len(heavy)]))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
     for asker in idle:
         asker.close()
@@ -137,9 +141,11 @@ def test_overload_is_refused_at_once_and_passes(bundle: Path, times: Times, reco
     with server(bundle, NO_CACHE) as (url, _):
         heavy = heavy_enough(url, sentences)
         peak = asyncio.run(ask_for(url, heavy, 4, seconds / 3)).rate
-        begin = time.monotonic()
+        gc.freeze()  # what the other tests hold is not looked through while the client takes the server's cores
+        begin, cpu = time.monotonic(), time.process_time()
         answers = asyncio.run(overload(url, heavy, 10 * peak, seconds))
-        took = time.monotonic() - begin
+        took, cpu = time.monotonic() - begin, time.process_time() - cpu
+        gc.unfreeze()
         begin = time.monotonic()
         after = asyncio.run(ask_for(url, heavy, 1, 1))
         recovery = time.monotonic() - begin
@@ -148,7 +154,8 @@ def test_overload_is_refused_at_once_and_passes(bundle: Path, times: Times, reco
     assert len(done) + len(refused) == len(answers)
     assert all(retry for _, retry, _ in refused)
     goodput = len(done) / took
-    assert goodput >= 0.8 * peak
+    share = cpu / took / len(os.sched_getaffinity(0))
+    assert goodput >= 0.8 * peak, f"{goodput:.1f} of {peak:.1f}; the client had {share:.0%} of the cores"
     assert after.errors == 0
     assert recovery < 5
     at_once = statistics.median(each[2] for each in refused)
@@ -156,7 +163,7 @@ def test_overload_is_refused_at_once_and_passes(bundle: Path, times: Times, reco
     tried = f"{len(answers):,} requests in {seconds} s, ten times the {peak:.0f} a second that the model can do"
     outcome = (
         f"{len(done):,} done ({goodput / peak:.0%} of the peak), {len(refused):,} refused by 429 with Retry-After"
-        f" (median {1000 * at_once:.0f} ms); no error after it"
+        f" (median {1000 * at_once:.0f} ms); no error after it; the client had {share:.0%} of the cores"
     )
     record(20, "overload", tried, outcome)
 

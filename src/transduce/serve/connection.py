@@ -29,17 +29,24 @@ SILENCE = 30.0
 """Seconds."""
 LINGER = 2.0
 """Seconds."""
+TOGETHER = 1 << 16
+"""Bytes that are not held back until the next turn of the event loop."""
 UNREADABLE = b"this is not HTTP/1.1, or its head is too long\n"
 
 access = logging.getLogger("transduce.access")
 
 
 class Lingering(asyncio.Transport):
-    """A transport that goes on hearing for a while, when it is closed before all was heard."""
+    """A transport that goes on hearing for a while, when it is closed before all was heard.
+
+    What is written in one turn of the event loop, as the head and the body of a short answer, is sent together: to send
+    is what a short answer costs most.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._transport, self._loop = transport, loop
+        self._unsent = bytearray()
         self.unheard = False
         """Whether some of a request is still to come."""
         self.left = False
@@ -47,6 +54,7 @@ class Lingering(asyncio.Transport):
 
     def close(self) -> None:
         """At once, or by and by."""
+        self._send()
         if not self.unheard or self.is_closing():
             self._transport.close()
             return
@@ -61,8 +69,12 @@ class Lingering(asyncio.Transport):
         return self.left or self._transport.is_closing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send."""
-        self._transport.write(data)
+        """Send soon."""
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent += data
+        if len(self._unsent) >= TOGETHER:
+            self._send()
 
     def pause_reading(self) -> None:
         """Let what comes wait."""
@@ -75,6 +87,11 @@ class Lingering(asyncio.Transport):
     def abort(self) -> None:
         """Close, whatever is left to send."""
         self._transport.abort()
+
+    def _send(self) -> None:
+        if self._unsent:
+            data, self._unsent = bytes(self._unsent), bytearray()
+            self._transport.write(data)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Addresses and the like."""
