@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import random
 import signal
 import statistics
@@ -136,34 +134,35 @@ async def overload(url: str, heavy: list[bytes], rate: float, seconds: float) ->
 
 
 def test_overload_is_refused_at_once_and_passes(bundle: Path, times: Times, record: Record) -> None:
-    seconds = max(5, times(60))
+    rounds, seconds = max(1, times(4)), 15
     sentences = [phrase.source for phrase in short_phrases("test", 4000)]
+    answers: list[tuple[int, bool, float]] = []
+    peaks, shares = [], []
     with server(bundle, NO_CACHE) as (url, _):
         heavy = heavy_enough(url, sentences)
-        peak = asyncio.run(ask_for(url, heavy, 4, seconds / 3)).rate
-        gc.freeze()  # what the other tests hold is not looked through while the client takes the server's cores
-        begin, cpu = time.monotonic(), time.process_time()
-        answers = asyncio.run(overload(url, heavy, 10 * peak, seconds))
-        took, cpu = time.monotonic() - begin, time.process_time() - cpu
-        gc.unfreeze()
+        for _ in range(rounds):  # in turns: how fast this machine is changes by the minute
+            peaks.append(asyncio.run(ask_for(url, heavy, 4, seconds / 2)).rate)
+            begin = time.monotonic()
+            found = asyncio.run(overload(url, heavy, 10 * peaks[-1], seconds))
+            done = sum(status == 200 for status, _, _ in found)
+            shares.append(done / (time.monotonic() - begin) / peaks[-1])
+            answers += found
         begin = time.monotonic()
         after = asyncio.run(ask_for(url, heavy, 1, 1))
         recovery = time.monotonic() - begin
-    done = [each for each in answers if each[0] == 200]
     refused = [each for each in answers if each[0] == 429]
-    assert len(done) + len(refused) == len(answers)
+    assert {status for status, _, _ in answers} == {200, 429}
     assert all(retry for _, retry, _ in refused)
-    goodput = len(done) / took
-    share = cpu / took / len(os.sched_getaffinity(0))
-    assert goodput >= 0.8 * peak, f"{goodput:.1f} of {peak:.1f}; the client had {share:.0%} of the cores"
+    assert statistics.median(shares) >= 0.8, (peaks, shares)
     assert after.errors == 0
     assert recovery < 5
     at_once = statistics.median(each[2] for each in refused)
-    assert at_once < statistics.median(each[2] for each in done)
-    tried = f"{len(answers):,} requests in {seconds} s, ten times the {peak:.0f} a second that the model can do"
+    assert at_once < statistics.median(each[2] for each in answers if each[0] == 200)
+    peak, share = statistics.median(peaks), statistics.median(shares)
+    tried = f"{rounds} x {seconds} s of ten times the {peak:.0f} requests a second that the model can do"
     outcome = (
-        f"{len(done):,} done ({goodput / peak:.0%} of the peak), {len(refused):,} refused by 429 with Retry-After"
-        f" (median {1000 * at_once:.0f} ms); no error after it; the client had {share:.0%} of the cores"
+        f"{share:.0%} of the peak done in the median ({min(shares):.0%} - {max(shares):.0%}), {len(refused):,} of"
+        f" {len(answers):,} refused by 429 with Retry-After (median {1000 * at_once:.0f} ms); no error after it"
     )
     record(20, "overload", tried, outcome)
 
