@@ -41,18 +41,22 @@ class Recipe:
 
     def train(self, work: Path, files: Sequence[str], listener: Listener) -> Path:
         """The run, trained to its end or gone on with; `files` are the settings that name the corpus."""
-        run = self.directory(work)
-        if (run / "model" / MANIFEST).is_file():
-            listener.note(f"using the model in {run}")
-            return run
-        if (run / "config.toml").is_file():
-            trainer = Trainer.resume(run, listener=listener)
-        else:
-            tried = (each for each in self.tried if not _of_search(each))
-            settings = [*files, *self.settings, *tried]
-            trainer = Trainer(run, preset=self.preset, settings=settings, listener=listener)
-        trainer.run()
+        tried = (each for each in self.tried if not _of_search(each))
+        settings = [*files, *self.settings, *tried]
+        return train(self.directory(work), preset=self.preset, settings=settings, listener=listener)
+
+
+def train(run: Path, *, preset: str, settings: Sequence[str], listener: Listener) -> Path:
+    """A run, trained to its end or gone on with."""
+    if (run / "model" / MANIFEST).is_file():
+        listener.note(f"using the model in {run}")
         return run
+    if (run / "config.toml").is_file():
+        trainer = Trainer.resume(run, listener=listener)
+    else:
+        trainer = Trainer(run, preset=preset, settings=settings, listener=listener)
+    trainer.run()
+    return run
 
 
 def files(**named: Path) -> list[str]:

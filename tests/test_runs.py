@@ -26,6 +26,7 @@ from transduce.config import Config, DataConfig, TrainConfig
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
 from transduce.paper.craft import CRAFT
+from transduce.paper.grid import Failure
 from transduce.paper.result import Table
 from transduce.paper.study import Study
 from transduce.paper.table4 import RECIPES, table4
@@ -199,17 +200,34 @@ def test_an_effect_within_the_spread_of_seeds_is_noise(effect: float, seeds: lis
     assert options.verdict(effect, seeds) == expected
 
 
-def test_options_are_scored_arm_by_arm_on_validation_alone(order: Order, finished: Path) -> None:
+def test_options_are_scored_on_validation_alone_and_gone_on_with(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in order.data.rglob("test*"):
         path.unlink()
+    monkeypatch.setattr(options, "SETTINGS", QUICK)
+    monkeypatch.setattr(options, "ARMS", {"ema": ("train.ema=0.5",)})
+    monkeypatch.setattr(options, "cores", lambda: 1)  # in this process, where SETTINGS are those above
     options.publish(order)
-    rows = written(order, "options")["rows"]
-    assert [row["option"] for row in rows] == ["none"] * 3 + list(options.ARMS)
-    assert [row["seed"] for row in rows] == [1, 2, 3] + [1] * len(options.ARMS)
-    table = options.show(written(order, "options"))
-    assert table.count("| +0.00 | noise |") == len(options.ARMS)  # one run stands for all
+    first = written(order, "options")
+    assert [row["seed"] for row in first["rows"]] == [1, 2, 3, 1, 1, 1, 1]
+    assert [row["option"] for row in first["rows"][:4]] == ["none"] * 3 + ["ema"]
+    assert all(row["updates"] == 4 and row["score"]["sentences"] == PARTS["val"] for row in first["rows"])
+    runs = {
+        path.parent.name.rpartition("-")[0]: open_bundle(path.parent) for path in order.work.glob("options/*/model")
+    }
+    assert runs["distillation-from-the-first-run"].config.data.target[0].endswith(".teacher.de")
+    assert runs["back-translation-of-Tatoeba-s-German"].config.data.corpora[0].weight == options.WEIGHT
+    assert runs["fine-tuned-from-Tatoeba"].source_codec.size == runs["Tatoeba"].source_codec.size
+    assert (runs["from-German-to-English"].source_lang, runs["from-German-to-English"].target_lang) == ("de", "en")
+    monkeypatch.setattr(Loop, "run", refuse("trained again"))
+    options.publish(order)
+    assert written(order, "options")["rows"] == first["rows"]
     with pytest.raises(UserError, match="change them in the script"):
         options.publish(trying(order, "train.ema=0.9"))
+
+
+def test_an_arm_that_failed_is_named() -> None:
+    with pytest.raises(UserError, match="ema: no space: the same command tries it again"):
+        options.row("ema", options.Arm("ema", Path(), ()), Failure("no space"))
 
 
 def test_every_arm_is_a_configuration() -> None:
@@ -217,7 +235,8 @@ def test_every_arm_is_a_configuration() -> None:
     asked = [(script.PRESET, script.SETTINGS) for script in scripts]
     asked += [(multi30k.PRESET, (*options.SETTINGS, *settings)) for settings in options.ARMS.values()]
     for preset, settings in asked:
-        assert load_config(preset=preset, settings=settings).train.minutes is not None
+        train = load_config(preset=preset, settings=settings).train
+        assert train.minutes or train.steps
 
 
 def test_student_and_teacher_are_measured_on_the_same_lines(

@@ -39,7 +39,12 @@ class Recipe:
 
 RECIPES: dict[Scale, Recipe] = {
     "tiny": Recipe("treebank", "the NLTK sample of the Penn Treebank's WSJ", "parsing-tiny", ("train.minutes=20",)),
-    "small": Recipe("craft-treebank", "CRAFT, biomedical articles", "parsing-small", ("train.minutes=130",)),
+    "small": Recipe(
+        "craft-treebank",
+        "CRAFT, biomedical articles",
+        "parsing-small",
+        ("train.steps=8000", "train.precision=bfloat16"),
+    ),
     "paper": Recipe("wsj", "WSJ sections 02-21, 22 and 23 of the Penn Treebank", "parsing"),
 }
 
