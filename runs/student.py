@@ -2,12 +2,14 @@
 
     python -m runs.student --work DIRECTORY
 
-The teacher is the run of `runs.multi30k` in the same directory, and is trained if it is not there. `--set` tries
-another setting of the student: the validation set is scored then, and nothing is published.
+The teacher is the run of `runs.multi30k` in the same directory, and is trained if it is not there. The student is
+trained beside a model of its shape that has no teacher, one thread each. `--set` tries another setting of both: the
+validation set is scored then, and nothing is published.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -16,54 +18,55 @@ from pathlib import Path
 from typing import Any
 
 from runs import multi30k
+from runs.arm import Arm, Distilled
 from runs.command import Order, obey
 from runs.recipe import Recipe
 from runs.record import Record, numbers, section, write_record
 from transduce.bundle import MANIFEST, locate
-from transduce.cli import app
 from transduce.decode.translator import Translator
+from transduce.errors import UserError
 from transduce.evaluate.bleu import lowercased_moses_bleu
 from transduce.files import sha256
 from transduce.paper.corpora import Pairs, read
+from transduce.paper.grid import Failure, cores, key, run_grid
 from transduce.paper.result import Table
 
 NAME, PRESET = "student", "tiny-student"
-SETTINGS = ("train.minutes=60", 'text.normalize=["lower"]', "train.average=best_bleu")
+SETTINGS = ("train.minutes=60", "train.threads=1", 'text.normalize=["lower"]', "train.average=best_bleu")
+STUDENT, ALONE = "student", "the same without a teacher"
 BEAMS = (1, 5)
 ROUNDS = 5
 TEST = "test_2016_flickr"
 
 
 def publish(order: Order) -> None:
-    """Train a teacher and its student, and measure both."""
+    """Train a teacher, its student and one without a teacher, and measure all."""
     teacher = Recipe(multi30k.NAME, multi30k.PRESET, multi30k.SETTINGS)
     taught = teacher.train(order.work, multi30k.corpus(order.data), order.listener)
-    student = teach(order, taught)
+    models = {"teacher": taught, **students(order, taught)}
     pairs = read(multi30k.sides(order.data, "val" if order.tried else TEST))
-    rows = contest({"teacher": taught, "student": student}, pairs)
+    rows = contest(models, pairs)
     for row in rows:
         pace = f"{row['sentences_per_second']:,.0f} sentences/s"
         order.listener.note(f"{row['model']}, beam {row['beam']}: {row['score']['value']:.2f} BLEU, {pace}")
     if not order.tried:
-        record = write_record(order.results, NAME, student, test=TEST, rows=rows)
+        record = write_record(order.results, NAME, models[STUDENT], test=TEST, rows=rows)
         order.listener.note(show(record))
 
 
-def teach(order: Order, teacher: Path) -> Path:
-    """The student's run, to its end or gone on with, by `transduce distill`."""
-    recipe = Recipe(NAME, PRESET, SETTINGS, order.tried, beside=sha256(locate(teacher) / MANIFEST))
-    run = recipe.directory(order.work)
-    if (run / "model" / MANIFEST).is_file():
-        return run
-    if run.with_name(f"{run.name}.distill.json").is_file():
-        app(["distill", "--resume", str(run)], standalone_mode=False)
-        return run
-    source, _ = multi30k.sides(order.data, "train")
-    valid = multi30k.sides(order.data, "val")
-    settings = [word for each in (*SETTINGS, *order.tried) for word in ("--set", each)]
-    known = ["--valid-source", str(valid[0]), "--valid-target", str(valid[1]), "--preset", PRESET]
-    app(["distill", str(teacher), "--source", str(source), "--out", str(run), *known, *settings], standalone_mode=False)
-    return run
+def students(order: Order, teacher: Path) -> dict[str, Path]:
+    """The runs of the student and of its like without a teacher, to their end or gone on with."""
+    directory, data, settings = order.work / NAME, order.data.absolute(), (*SETTINGS, *order.tried)
+    corpus, digest = tuple(multi30k.corpus(data)), sha256(locate(teacher) / MANIFEST)
+    seen = os.path.relpath(teacher, directory)
+    tasks = [
+        Distilled(STUDENT, data, settings, corpus, PRESET, teacher=seen, digest=digest),
+        Arm(ALONE, data, settings, corpus, PRESET),
+    ]
+    for name, outcome in run_grid(tasks, directory, order.listener, processes=cores()).items():
+        if isinstance(outcome, Failure):
+            raise UserError(f"{name}: {outcome.message}: the same command tries it again")
+    return {task.name: directory / key(task) for task in tasks}
 
 
 @dataclass
@@ -125,7 +128,10 @@ def show(record: Record) -> str:
     heading = ["", "parameters", "beam", "lower-cased Moses BLEU", "sentences/s"]
     first = record["rows"][0]
     sentences, rounds = first["score"]["sentences"], len(first["seconds"])
-    text = f"{record['test']}, {sentences:,} sentences, by CTranslate2 in int8; medians of {rounds} rounds in turns."
+    text = (
+        f"{record['test']}, {sentences:,} sentences, by CTranslate2 in int8; medians of {rounds} rounds in turns. The "
+        "student learned what the teacher says of the training sentences, the last model their real translations."
+    )
     title = "A student beside its teacher, Multi30k"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from runs import cmudict, craft_parser, multi30k, options, student, tatoeba
+from runs.arm import WEIGHT
 from runs.command import RESULTS, Order
 from runs.page import MARK, PAGE, SECTIONS, page
 from runs.recipe import Recipe
@@ -21,7 +21,6 @@ from toy_treebank import SETTINGS as TREES
 from toy_treebank import write_treebank
 from transduce import Translator
 from transduce.bundle import open_bundle
-from transduce.cli import app
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
@@ -215,7 +214,7 @@ def test_options_are_scored_on_validation_alone_and_gone_on_with(order: Order, m
         path.parent.name.rpartition("-")[0]: open_bundle(path.parent) for path in order.work.glob("options/*/model")
     }
     assert runs["distillation-from-the-first-run"].config.data.target[0].endswith(".teacher.de")
-    assert runs["back-translation-of-Tatoeba-s-German"].config.data.corpora[0].weight == options.WEIGHT
+    assert runs["back-translation-of-Tatoeba-s-German"].config.data.corpora[0].weight == WEIGHT
     assert runs["fine-tuned-from-Tatoeba"].source_codec.size == runs["Tatoeba"].source_codec.size
     assert (runs["from-German-to-English"].source_lang, runs["from-German-to-English"].target_lang) == ("de", "en")
     monkeypatch.setattr(Loop, "run", refuse("trained again"))
@@ -227,7 +226,7 @@ def test_options_are_scored_on_validation_alone_and_gone_on_with(order: Order, m
 
 def test_an_arm_that_failed_is_named() -> None:
     with pytest.raises(UserError, match="ema: no space: the same command tries it again"):
-        options.row("ema", options.Arm("ema", Path(), ()), Failure("no space"))
+        options.row("ema", 1, Failure("no space"))
 
 
 def test_every_arm_is_a_configuration() -> None:
@@ -239,33 +238,31 @@ def test_every_arm_is_a_configuration() -> None:
         assert train.minutes or train.steps
 
 
-def test_student_and_teacher_are_measured_on_the_same_lines(
+def test_teacher_student_and_one_without_are_measured_on_the_same_lines(
     order: Order, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(student, "teach", lambda order, teacher: teacher)
+    monkeypatch.setattr(student, "students", lambda order, teacher: {student.STUDENT: teacher, student.ALONE: teacher})
     monkeypatch.setattr(student, "ROUNDS", 2)
     student.publish(order)
     rows = written(order, "student")["rows"]
-    assert [(row["model"], row["beam"]) for row in rows] == [
-        (model, beam) for model in ("teacher", "student") for beam in (1, 5)
-    ]
-    assert [row["score"] for row in rows[:2]] == [row["score"] for row in rows[2:]]  # one run stands for both
+    models = ("teacher", student.STUDENT, student.ALONE)
+    assert [(row["model"], row["beam"]) for row in rows] == [(model, beam) for model in models for beam in (1, 5)]
+    assert rows[0]["score"] == rows[2]["score"] == rows[4]["score"]  # one run stands for all
     assert all(len(row["seconds"]) == 2 and row["score"]["sentences"] == 5 for row in rows)
     assert rows[0]["parameters"] == Translator.load(finished).reference.model.num_parameters()
 
 
-def test_a_student_is_taught_by_the_command_and_gone_on_with(
-    order: Order, finished: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_student_learns_from_its_teacher_and_its_like_from_the_corpus(
+    order: Order, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
-    monkeypatch.setattr(student, "app", lambda words, standalone_mode: asked.append(words))
-    run = student.teach(order, finished)
-    run.with_name(f"{run.name}.distill.json").write_text("{}")
-    assert student.teach(order, finished) == run
-    assert asked[1] == ["distill", "--resume", str(run)]
-    assert asked[0][:2] == ["distill", str(finished)]
-    known = {name for each in get_command(app).commands["distill"].params for name in each.opts}  # type: ignore[attr-defined]
-    assert {word for words in asked for word in words if word.startswith("--")} <= known
+    monkeypatch.setattr(student, "SETTINGS", QUICK)
+    monkeypatch.setattr(student, "PRESET", "tiny")
+    monkeypatch.setattr(student, "cores", lambda: 1)
+    taught, alone = (open_bundle(path).config.data.target[0] for path in student.students(order, run).values())
+    assert taught.endswith(".teacher.de")
+    assert alone == "train.de.gz"
+    monkeypatch.setattr(Loop, "run", refuse("trained again"))
+    assert len(student.students(order, run)) == 2
 
 
 def test_paths_stay_out_of_a_result() -> None:
