@@ -15,7 +15,7 @@ from transduce.train.state import State, checkpoints
 from transduce.train.workers import Workers
 from transduce.trainer import Trainer
 
-PEAK, WARMUP, CLIP = 3e-3, 200, 1.0
+PEAK, WARMUP, CLIP = 1e-2, 200, 1.0
 
 
 class RecurrentTrainer(Trainer):

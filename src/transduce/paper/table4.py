@@ -38,12 +38,17 @@ class Recipe:
 
 
 RECIPES: dict[Scale, Recipe] = {
-    "tiny": Recipe("treebank", "the NLTK sample of the Penn Treebank's WSJ", "parsing-tiny", ("train.minutes=20",)),
+    "tiny": Recipe(
+        "treebank",
+        "the NLTK sample of the Penn Treebank's WSJ",
+        "parsing-tiny",
+        ("train.minutes=20", "train.average=best"),
+    ),
     "small": Recipe(
         "craft-treebank",
         "CRAFT, biomedical articles",
         "parsing-small",
-        ("train.steps=8000", "train.precision=bfloat16"),
+        ("train.steps=7000", "train.precision=bfloat16"),
     ),
     "paper": Recipe("wsj", "WSJ sections 02-21, 22 and 23 of the Penn Treebank", "parsing"),
 }
