@@ -209,7 +209,7 @@ def test_a_race_goes_on_where_it_was_and_is_then_read_again(
 
 def curve(name: str, *scores: float, test: float) -> Curve:
     points = tuple(Point(2.0 * at, 100 * at, 50 / at, score) for at, score in enumerate(scores, 1))
-    return Curve(name, 2_000_000, points, test, test + 1, "signature", None if name == "GRU" else test + 0.5)
+    return Curve(name, 2_000_000, 2, points, test, test + 1, "signature", None if name == "GRU" else test + 0.5)
 
 
 def test_the_page_says_who_was_ahead(tmp_path: Path, small_corpus: Path) -> None:

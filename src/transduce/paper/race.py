@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from transduce.bundle import load_weights, read_weights
 from transduce.config import Config
 from transduce.data.phrasebook import phrases
@@ -56,6 +58,7 @@ class Curve:
 
     name: str
     parameters: int
+    threads: int
     points: tuple[Point, ...]
     test_bleu: float
     test_paper_bleu: float
@@ -157,6 +160,7 @@ def measure(contender: Contender, run: Path, config: Config, *, test: corpora.Pa
     return Curve(
         name=contender.name,
         parameters=model.num_parameters(),
+        threads=torch.get_num_threads(),
         points=tuple(points[path] for path in nearest),
         test_bleu=score.value,
         test_paper_bleu=paper_bleu(texts, references, language=prepared.target_lang or "en").value,

@@ -20,7 +20,7 @@ def race_parts(race: Race, texts: Texts, curves: tuple[Curve, Curve]) -> list[st
         "## The Transformer and a recurrent model in the same minutes",
         (
             f"{race.minutes:g} minutes of training each, validation not counted, on {texts.corpus.name}: the same "
-            "text, vocabulary, batches, loss, threads and search. The recurrent model is a GRU encoder-decoder with "
+            f"text, vocabulary, batches, loss and search; threads: {curves[0].threads}. The recurrent model is a GRU encoder-decoder with "
             f"additive attention. It has {sizes[1]} parameters, the Transformer {sizes[0]}; its learning rate is its "
             "own, and its gradients are clipped. One seed each."
         ),
