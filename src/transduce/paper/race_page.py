@@ -20,9 +20,9 @@ def race_parts(race: Race, texts: Texts, curves: tuple[Curve, Curve]) -> list[st
         "## The Transformer and a recurrent model in the same minutes",
         (
             f"{race.minutes:g} minutes of training each, validation not counted, on {texts.corpus.name}: the same "
-            f"text, vocabulary, batches, loss and search; threads: {curves[0].threads}. The recurrent model is a GRU encoder-decoder with "
-            f"additive attention. It has {sizes[1]} parameters, the Transformer {sizes[0]}; its learning rate is its "
-            "own, and its gradients are clipped. One seed each."
+            f"text, vocabulary, batches, loss and search; threads: {curves[0].threads}. The recurrent model is a GRU "
+            f"encoder-decoder with additive attention. It has {sizes[1]} parameters, the Transformer {sizes[0]}; its "
+            "learning rate is its own, and its gradients are clipped. One seed each."
         ),
         Picture("table2-race", f"Validation BLEU against minutes of training. {verdict(*curves)}", _plot(curves)),
         _marks(curves),
