@@ -61,7 +61,7 @@ def read_stored(path: Path) -> Stored | None:
 def craft_parts(stored: Stored | None, path: Path) -> list[str | Table]:
     """The stored result as tables, with its date; what is below what was expected is said."""
     if stored is None:
-        return [f"No stored result on CRAFT: `{COMMAND}` makes {path} in about 3 hours."]
+        return [f"No stored result on CRAFT: `{COMMAND}` makes {path}; it takes hours."]
     columns = ("recall", "precision", "f1", "exact_match", "unlabelled_f1")
     rows = [
         [
