@@ -10,7 +10,8 @@ from runs.command import Order
 from runs.recipe import Recipe, both_sides, train
 from runs.record import numbers
 from transduce.cli import app
-from transduce.paper.grid import Numbers
+from transduce.errors import UserError
+from transduce.paper.grid import Failure, Numbers, Outcome
 from transduce.train.progress import Listener
 from transduce.train.state import checkpoints, read_state
 
@@ -40,6 +41,13 @@ class Arm:
     def train(self, out: Path, listener: Listener, *more: str) -> None:
         """A run in `out`, with settings beyond those of the arm."""
         train(out, preset=self.preset, settings=[*self.corpus, *self.settings, *more], listener=listener)
+
+
+def succeeded(name: str, outcome: Outcome) -> Numbers:
+    """The numbers of an arm; a failed one is an error that names it."""
+    if isinstance(outcome, Failure):
+        raise UserError(f"{name}: {outcome.message}: the same command tries it again")
+    return outcome
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from runs import multi30k, tatoeba
-from runs.arm import Arm, BackTranslated, Distilled, FineTuned, Other
+from runs.arm import Arm, BackTranslated, Distilled, FineTuned, Other, succeeded
 from runs.command import Order, obey
 from runs.recipe import files
 from runs.record import Record, budget, section, write_record
 from transduce.errors import UserError
-from transduce.paper.grid import Failure, Outcome, cores, key, run_grid
+from transduce.paper.grid import Outcome, cores, key, run_grid
 from transduce.paper.result import Table
 
 NAME = "options"
@@ -81,9 +81,7 @@ def turned(data: Path) -> tuple[str, ...]:
 
 def row(option: str, seed: int, outcome: Outcome) -> dict[str, Any]:
     """An arm for JSON."""
-    if isinstance(outcome, Failure):
-        raise UserError(f"{option}: {outcome.message}: the same command tries it again")
-    return {"option": option, "seed": seed, "settings": ARMS.get(option, ()), **outcome}
+    return {"option": option, "seed": seed, "settings": ARMS.get(option, ()), **succeeded(option, outcome)}
 
 
 def verdict(effect: float, seeds: Sequence[float]) -> str:

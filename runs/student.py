@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from runs import multi30k
-from runs.arm import Arm, Distilled
+from runs.arm import Arm, Distilled, succeeded
 from runs.command import Order, obey
 from runs.recipe import Recipe
 from runs.record import Record, numbers, section, write_record
 from transduce.bundle import MANIFEST, locate
 from transduce.decode.translator import Translator
-from transduce.errors import UserError
 from transduce.evaluate.bleu import lowercased_moses_bleu
 from transduce.files import sha256
 from transduce.paper.corpora import Pairs, read
-from transduce.paper.grid import Failure, cores, key, run_grid
+from transduce.paper.grid import cores, key, run_grid
 from transduce.paper.result import Table
 
 NAME, PRESET = "student", "tiny-student"
@@ -64,8 +63,7 @@ def students(order: Order, teacher: Path) -> dict[str, Path]:
         Arm(ALONE, data, settings, corpus, PRESET),
     ]
     for name, outcome in run_grid(tasks, directory, order.listener, processes=cores()).items():
-        if isinstance(outcome, Failure):
-            raise UserError(f"{name}: {outcome.message}: the same command tries it again")
+        succeeded(name, outcome)
     return {task.name: directory / key(task) for task in tasks}
 
 

@@ -217,6 +217,9 @@ def test_options_are_scored_on_validation_alone_and_gone_on_with(order: Order, m
     assert runs["back-translation-of-Tatoeba-s-German"].config.data.corpora[0].weight == WEIGHT
     assert runs["fine-tuned-from-Tatoeba"].source_codec.size == runs["Tatoeba"].source_codec.size
     assert (runs["from-German-to-English"].source_lang, runs["from-German-to-English"].target_lang) == ("de", "en")
+    lines = options.show(first).split("\n")
+    assert sum(line.startswith("| none |") for line in lines) == 3
+    assert sum(line.endswith(("| noise |", "| better |", "| worse |")) for line in lines) == 4
     monkeypatch.setattr(Loop, "run", refuse("trained again"))
     options.publish(order)
     assert written(order, "options")["rows"] == first["rows"]
