@@ -57,7 +57,7 @@ def unbroken(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Endin
 
 
 def test_a_killed_run_ends_as_an_unbroken_one(small_run: Path) -> None:
-    found = check_resume(small_run, steps=STEPS, kills=2, note=print, seed=1)
+    found = check_resume(small_run, steps=10 * STEPS, kills=2, note=print, seed=1)
     assert found.kills
     assert found.holds
 
