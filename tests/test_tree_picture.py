@@ -13,7 +13,7 @@ from random_trees import any_trees, plain_trees
 from transduce.errors import UserError
 from transduce.explain.drawing import Label, Sheet, Stroke, text_width
 from transduce.explain.tree_picture import BOLD, COLUMNS, tree_sheet, tree_svg, tree_text, write_picture
-from transduce.text.trees import Leaf, Tree, leaves, linearise, read_tree, restore, walk, words
+from transduce.text.trees import ORDINARY, Leaf, Tree, leaves, read_tree, walk, with_leaves, words
 
 SENTENCE = read_tree(
     "(S (NP (NP (DT The) (JJ old) (NN keeper)) (SBAR (WHNP (WP who)) (S (VP (VBD lived) (ADVP (RB alone))))))"
@@ -52,9 +52,9 @@ def test_tags_stand_above_their_words_and_those_that_say_nothing_are_left_out() 
     assert [label.text for label in sorted(tags, key=lambda label: label.x)] == [
         leaf.tag for leaf in leaves(SENTENCE) if leaf.word != "."
     ]
-    parsed = restore(linearise(SENTENCE), words(SENTENCE))
+    parsed = with_leaves(SENTENCE, (Leaf(ORDINARY, word) for word in words(SENTENCE)))
     shown = [label.text for label in labels(tree_sheet(parsed))]
-    assert "XX" not in shown
+    assert ORDINARY not in shown
     assert len(shown) == len(words(SENTENCE)) + constituents(SENTENCE)
 
 

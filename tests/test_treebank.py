@@ -36,9 +36,9 @@ def written(directory: Path, text: str, name: str = "some.trees") -> Path:
 def test_words_are_the_source_and_the_linearised_tree_is_the_target(tmp_path: Path) -> None:
     pairs = list(read_pairs(Corpus(pairs=(written(tmp_path, TREES),))))
     assert [(pair.source, pair.target) for pair in pairs] == [
-        ("The bridge holds .", "(S (NP XX XX )NP (VP XX )VP . )S"),
+        ("The bridge holds .", "(S (NP DT NN )NP (VP VBZ )VP . )S"),
         ("", ""),
-        ("-LRB- not here -RRB-", "(FRAG -LRB- (ADVP XX XX )ADVP -RRB- )FRAG"),
+        ("-LRB- not here -RRB-", "(FRAG -LRB- (ADVP RB RB )ADVP -RRB- )FRAG"),
         ("", ""),
     ]
 

@@ -97,15 +97,16 @@ class ModelConfig(Section):
 class TextConfig(Section):
     """How strings become token ids."""
 
-    source_codec: Literal["subwords", "symbols", "letters"] = "subwords"
+    source_codec: Literal["subwords", "symbols", "letters", "words"] = "subwords"
     """subwords: byte-pair encoding by SentencePiece; symbols: the whitespace-separated symbols seen in training;
-    letters: each letter of a word is a symbol, whatever its case."""
+    letters: each letter of a word is a symbol, whatever its case; words: each word has one id, a rare one that of its
+    shape."""
     target_codec: Literal["subwords", "symbols"] = "subwords"
     """As source_codec, for the target side."""
     joint: bool = True
     """One vocabulary learned on both sides and used for both (the paper's; needed for three-way tying)."""
     vocabulary: Annotated[int, Field(ge=8)] = 37000
-    """Number of subwords, specials and bytes included; ignored by symbols."""
+    """Number of subwords, specials and bytes included; of words, at most so many; ignored by symbols."""
     normalize: tuple[Step, ...] = ()
     """Steps applied to every line before encoding, in order; none: text stays as it is."""
     sample_lines: PositiveInt = 2_000_000

@@ -37,7 +37,7 @@ def parse(
     """Parse sentences whose words stand between spaces, punctuation too: The dog barks .
 
     Line i of the output is the tree of line i of the input. Whatever the model thinks, it is a whole tree over the
-    line's words, each under XX or its punctuation tag; ( and ) in words become -LRB- and -RRB-. Blank lines stay
+    line's words, each under a tag; ( and ) in words become -LRB- and -RRB-. Blank lines stay
     empty, with a warning. Train a parser by `transduce train --trees FILE --preset parsing-small`.
     """
     display: Display = context.obj

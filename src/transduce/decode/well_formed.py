@@ -1,7 +1,8 @@
 """Outputs that are trees: what may come next, so that a search can end only in a tree over the words of its sentence.
 
-A tree is written as `text/trees.py` has it: `(S (NP XX )NP (VP XX )VP . )S`. What may come next follows from what every
-row of a search keeps: the brackets that are open, how many words have their leaves, how many brackets were just opened.
+A tree is written as `text/trees.py` has it: `(S (NP PRP )NP (VP VBP )VP . )S`. What may come next follows from what
+every row of a search keeps: the brackets that are open, how many words have their leaves, how many brackets were just
+opened.
 
 - An opening bracket: while words are left, after fewer than MAX_OPENINGS others in a row, and if all that is then open
   can still be closed within the length limit;
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from transduce.decode.limits import NEVER
 from transduce.text.codec import EOS, SPECIALS, Codec
-from transduce.text.trees import ORDINARY
+from transduce.text.trees import ORDINARY, PUNCTUATION
 
 MAX_OPENINGS = 12
 """Opening brackets in a row; in 22,000 trees of the Penn Treebank and of CRAFT there are at most 8."""
@@ -45,7 +46,7 @@ LEAVES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("-RRB-", "-RCB-", "-RSB-", "]", "}"), ("-RRB-",)),
 }
 """Which leaves a word can have, where it can be punctuation; a hyphen may join words too, a quote may be a possessive.
-Every other word is ordinary."""
+ORDINARY stands for all that are not of punctuation, which every other word can have."""
 
 Mask = NDArray[np.bool_]
 
@@ -59,12 +60,14 @@ class Grammar:
         ids = {piece: id for id, piece in enumerate(pieces, start=len(SPECIALS))}
         opening = {piece[1:]: id for piece, id in ids.items() if piece[0] == "("}
         closing = {piece[1:]: id for piece, id in ids.items() if piece[0] == ")"}
-        if not opening or opening.keys() != closing.keys() or ORDINARY not in ids:
-            raise ValueError(f"its outputs are not trees: no brackets with labels, or no leaf {ORDINARY}")
+        self.leaves = {piece: id for piece, id in ids.items() if piece[0] not in "()"}
+        self.ordinary = tuple(id for piece, id in self.leaves.items() if piece not in PUNCTUATION)
+        """The leaves of words that are no punctuation."""
+        if not opening or opening.keys() != closing.keys() or not self.ordinary:
+            raise ValueError("its outputs are not trees: no brackets with labels, or no leaf but those of punctuation")
         self.size = codec.size
         self.closing = {id: closing[label] for label, id in opening.items()}
         """By the id of the opening bracket."""
-        self.leaves = {piece: id for piece, id in ids.items() if piece[0] not in "()"}
         self.mask = cache(self._mask)  # a few hundred: a state is one of few kinds
 
     def over(self, words: Iterable[str]) -> Trees:
@@ -72,9 +75,10 @@ class Grammar:
         return Trees(self, tuple(map(self.leaf, words)))
 
     def leaf(self, word: str) -> tuple[int, ...]:
-        """The ids that a word's leaf can have; a word whose kind of leaf no tree of the training had is ordinary."""
-        known = [self.leaves[leaf] for leaf in LEAVES.get(word, ()) if leaf in self.leaves]
-        return tuple(known) or (self.leaves[ORDINARY],)
+        """The ids that a word's leaf can have; a mark whose tag no tree of the training had is taken for a word."""
+        allowed = LEAVES.get(word, (ORDINARY,))
+        marks = tuple(self.leaves[leaf] for leaf in allowed if leaf in PUNCTUATION and leaf in self.leaves)
+        return marks if marks and ORDINARY not in allowed else (*marks, *self.ordinary)
 
     def _mask(self, opening: bool, tokens: tuple[int, ...]) -> Mask:
         """True for these tokens, and for every opening bracket if one may come."""

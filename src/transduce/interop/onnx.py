@@ -27,7 +27,7 @@ from transduce.errors import UserError, require
 from transduce.files import write_file, write_json
 from transduce.interop.ctranslate2 import table_rows
 from transduce.model import Cache, Transformer
-from transduce.text import save_codecs
+from transduce.text import Words, save_codecs
 from transduce.text.codec import BOS, EOS, PAD, UNK
 
 EXTRA = "export"
@@ -107,6 +107,8 @@ def check_onnx(bundle: Bundle) -> None:
     """Refuse a bundle that cannot be exported, and say what is not installed."""
     if bundle.config.model.window is not None:
         raise UserError(f"{bundle.path}: a window of {bundle.config.model.window} cannot be exported: train without it")
+    if isinstance(bundle.source_codec, Words):
+        raise UserError(f'{bundle.path}: text.source_codec = "words" cannot be exported: its program reads no shapes')
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require(module, extra=EXTRA)
 

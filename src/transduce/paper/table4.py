@@ -124,7 +124,7 @@ def _result(
             _malformed(scored),
             _lengths(scored[0], best),
             *craft_parts(stored, CRAFT),
-            f"A sentence of our own, as this parser has it (tags are not predicted): *{SENTENCE}*",
+            f"A sentence of our own, as this parser has it: *{SENTENCE}*",
             Picture("table4-tree", f"The parser's tree of: {SENTENCE}", tree_svg(own.tree)),
         ],
     )
@@ -137,8 +137,8 @@ on {sentences} other sentences. What this scale can show: that the paper's model
 learns to parse from trees alone, and what search adds. What it cannot show: the paper's 91.3."""
 HOW = """On {sentences} test sentences, by EVALB with the parameters of COLLINS.prm; "unlabelled" is F1 of the brackets
 without their labels. The last row stands in the table above. Right-branching is a baseline that knows nothing but the
-most frequent labels. The model writes no tags, so the gold ones are put on the leaves before scoring: EVALB drops
-punctuation by them."""
+most frequent labels. The gold tags are put on the leaves before scoring: EVALB drops punctuation by them, and the
+baseline has none."""
 
 
 def _ways(scored: Sequence[Scored]) -> Table:

@@ -97,7 +97,7 @@ class Scored:
 
 
 def score_trees(name: str, gold: Sequence[Tree], found: Sequence[Tree | None], seconds: float) -> Scored:
-    """EVALB's scores with COLLINS; trees get the gold tags, which no parser here predicts and EVALB drops words by."""
+    """EVALB's scores with COLLINS; trees get the gold tags, so that it drops the same words of both by them."""
     flat = [Tree(MALFORMED, tuple(leaves(tree))) for tree in gold]
     answers = [retag(tree or other, right) for tree, other, right in zip(found, flat, gold, strict=True)]
     lines = [[write_tree(tree) for tree in some] for some in (gold, answers)]

@@ -16,6 +16,7 @@ from transduce.text.codec import DESCRIPTION, Codec, Description, Kind, Learned
 from transduce.text.marian import Marian
 from transduce.text.subwords import Subwords
 from transduce.text.symbols import LETTERS, Symbols
+from transduce.text.words import Words
 
 __all__ = [
     "Codec",
@@ -23,6 +24,7 @@ __all__ = [
     "Marian",
     "Subwords",
     "Symbols",
+    "Words",
     "learn_codec",
     "load_codec",
     "load_codecs",
@@ -32,18 +34,21 @@ __all__ = [
 _KINDS: dict[Kind, type[Subwords] | type[Symbols] | type[Marian]] = {
     "subwords": Subwords,
     "symbols": Symbols,
+    "words": Words,
     "marian": Marian,
 }
 
 
 def learn_codec(
-    kind: Literal["subwords", "symbols", "letters"], lines: Iterable[str], text: TextConfig, *, seed: int
+    kind: Literal["subwords", "symbols", "letters", "words"], lines: Iterable[str], text: TextConfig, *, seed: int
 ) -> Learned:
     """A codec of this kind for these lines; for a joint one, chain both sides."""
     if kind == "symbols":
         return Symbols.learn(lines, steps=text.normalize)
     if kind == "letters":
         return Symbols.learn(lines, steps=(*text.normalize, *LETTERS))
+    if kind == "words":
+        return Words.learn_words(lines, vocabulary=text.vocabulary, steps=text.normalize)
     return Subwords.learn(
         lines, vocabulary=text.vocabulary, seed=seed, sample_lines=text.sample_lines, steps=text.normalize
     )

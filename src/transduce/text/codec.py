@@ -13,7 +13,7 @@ PAD, UNK, BOS, EOS = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 DESCRIPTION = "codec.json"
 
-Kind = Literal["subwords", "symbols", "marian"]
+Kind = Literal["subwords", "symbols", "words", "marian"]
 
 
 class Codec(Protocol):

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from transduce.config import Step
 from transduce.errors import CodecError
@@ -20,8 +20,8 @@ LETTERS: Final[tuple[Step, ...]] = ("nfc", "lower", "spell")
 class Symbols(Codec):
     """Each symbol seen in training has an id, the frequent ones first; any other symbol is UNK."""
 
-    KIND: Final[Kind] = "symbols"
-    FILE: Final = "symbols.json"
+    KIND: ClassVar[Kind] = "symbols"
+    FILE: ClassVar[str] = "symbols.json"
 
     def __init__(self, symbols: Sequence[str], steps: Sequence[Step] = ()) -> None:
         if wrong := [symbol for symbol in symbols if symbol.split() != [symbol]]:

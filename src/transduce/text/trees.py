@@ -2,7 +2,7 @@
 
     ((S (NP-SBJ (PRP We)) (VP (VBP rest) (NP-TMP (-NONE- *))) (. .)))      a line of a treebank
     (S (NP (PRP We)) (VP (VBP rest)) (. .))                                the same tree, bare
-    (S (NP XX )NP (VP XX )VP . )S                                          linearised
+    (S (NP PRP )NP (VP VBP )VP . )S                                        linearised
 
 Nothing here recurses: a tree may be as deep as it likes. (`==` and `repr` of Python do; compare what `write_tree`
 gives where chains of hundreds of constituents are possible.)
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from transduce.errors import CorpusError
 
 PUNCTUATION = frozenset({",", ".", ":", "``", "''", "-LRB-", "-RRB-"})
-"""Tags of leaves that a linearised tree names: the Penn Treebank's seven marks that separate or enclose.
+"""The tags of the Penn Treebank's seven marks that separate or enclose.
 
 The first five must be told apart from words, as EVALB drops them by their tags. `$`, `#`, and CRAFT's `HYPH` and `SYM`
 are read aloud or join the parts of a word: they are words.
 """
 ORDINARY = "XX"
-"""The leaf token of every other word."""
+"""The tag of any other word, where none is known."""
 TRACE = "-NONE-"
 """The tag of what is not there: traces, empty complementisers, units understood."""
 OUTER = frozenset({"", "TOP", "ROOT", "S1"})
@@ -193,14 +193,14 @@ def with_leaves(tree: Tree, found: Iterable[Leaf]) -> Tree:
 
 
 def linearise(tree: Tree) -> list[str]:
-    """`(S`, `(NP`, `XX`, `)NP` and so on: one leaf token per word, which is its tag if that is in `PUNCTUATION`.
+    """`(S`, `(NP`, `PRP`, `)NP` and so on: one leaf token per word, which is its tag.
 
     Meant for bare trees: in others, traces are leaves and function tags part of the labels.
     """
     tokens = []
     for node, opens in walk(tree):
         if isinstance(node, Leaf):
-            tokens.append(node.tag if node.tag in PUNCTUATION else ORDINARY)
+            tokens.append(node.tag)
         else:
             tokens.append(f"({node.label}" if opens else f"){node.label}")
     return tokens
@@ -243,10 +243,8 @@ def well_formed(tokens: Sequence[str], words: int) -> str | None:
             if before.startswith("("):
                 return f"token {place}, {token}, closes a constituent without a leaf"
             opened.pop()
-        elif token == ORDINARY or token in PUNCTUATION:
-            found += 1
         else:
-            return f"token {place}, {token}, is neither a bracket nor a leaf"
+            found += 1
         before = token
     if not tokens:
         return "no tokens"

@@ -184,7 +184,7 @@ def random_batch(config: Config, size: Size, tokens: int, device: torch.device) 
 def vocabularies(config: Config) -> tuple[int, int]:
     """How many entries the source's and the target's have, as far as the configuration knows."""
     kinds = (config.text.source_codec, config.text.target_codec)
-    source, target = (config.text.vocabulary if kind == "subwords" else SYMBOLS for kind in kinds)
+    source, target = (config.text.vocabulary if kind in ("subwords", "words") else SYMBOLS for kind in kinds)
     return source, target
 
 
