@@ -48,7 +48,7 @@ RECIPES: dict[Scale, Recipe] = {
         "craft-treebank",
         "CRAFT, biomedical articles",
         "parsing-small",
-        ("train.steps=7000", "train.precision=bfloat16"),
+        ("train.minutes=80", "train.threads=1", "train.precision=bfloat16"),
     ),
     "paper": Recipe("wsj", "WSJ sections 02-21, 22 and 23 of the Penn Treebank", "parsing"),
 }
