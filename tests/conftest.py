@@ -29,6 +29,7 @@ BUNDLE_SETTINGS = [
     "model.d_model=64",
     "model.d_ff=128",
     "model.dropout=0.0",
+    "model.norm=post",
     "text.vocabulary=700",
     "train.batch_tokens=800",
     "train.micro_batch_tokens=800",

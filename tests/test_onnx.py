@@ -190,6 +190,11 @@ def test_a_window_is_refused(bundle: Bundle) -> None:
         check_onnx(dataclasses.replace(bundle, config=bundle.config.model_copy(update={"model": model})))
 
 
+def test_words_by_their_shapes_are_refused(bundle: Bundle) -> None:
+    with pytest.raises(UserError, match="words.*cannot be exported"):
+        check_onnx(dataclasses.replace(bundle, source_codec=Words(["the", "?"])))
+
+
 @pytest.mark.parametrize("module", ["onnx", "onnxscript", "onnxruntime"])
 def test_the_extra_is_named(bundle: Bundle, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)

@@ -182,7 +182,7 @@ def test_what_is_tried_out_is_told_in_updates_and_hours(tried: list[Config]) -> 
     page = rows("--preset", "tiny", "--set", "train.batch_tokens=2000", "--minutes", "3", measure=True)
     assert page["here"].startswith("1,000 target tokens/s on ")
     assert "sentences of 30 and 30 tokens; memory about 0." in page["here"]
-    assert page["recommended here"] == "20,000 updates: 11.1 hours"  # 25 warm-ups of 800; 2 seconds each
+    assert page["recommended here"] == "7,500 updates: 4.2 hours"  # 25 warm-ups of 300; 2 seconds each
     assert page["3 minutes here"] == "90 updates"
 
 

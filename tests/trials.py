@@ -37,6 +37,7 @@ SMALL = [
     "model.d_model=16",
     "model.d_ff=32",
     "model.num_heads=2",
+    "model.norm=post",
     "text.vocabulary=400",
     "train.batch_tokens=300",
     "train.micro_batch_tokens=150",

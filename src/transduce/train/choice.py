@@ -26,8 +26,8 @@ class Row:
 
 
 TABLE = (
-    Row(0, "tiny", 3_200, ("text.vocabulary=1000",)),
-    Row(300, "tiny", 3_200),
+    Row(0, "tiny", 1_200, ("text.vocabulary=1000",)),
+    Row(300, "tiny", 1_200),
     Row(200_000, "small", 8_000),
     Row(2_000_000, "base", 16_000),
 )
