@@ -35,7 +35,7 @@ from transduce.interop.onnx import (
     write_graph,
 )
 from transduce.model import Transformer
-from transduce.text import Codec, Marian, Subwords, Symbols, save_codecs
+from transduce.text import Codec, Marian, Subwords, Symbols, Words, save_codecs
 from transduce.text.codec import BOS
 
 LENGTHS = [[1], [4, 9, 2], [30, 7]]
@@ -191,7 +191,7 @@ def test_a_window_is_refused(bundle: Bundle) -> None:
 
 
 def test_words_by_their_shapes_are_refused(bundle: Bundle) -> None:
-    with pytest.raises(UserError, match="words.*cannot be exported"):
+    with pytest.raises(UserError, match=r"words.*cannot be exported"):
         check_onnx(dataclasses.replace(bundle, source_codec=Words(["the", "?"])))
 
 
