@@ -22,6 +22,7 @@ RECIPE = (  # of preset tiny, but with dropout at every place, and with more and
     "model.dropout=0.1",
     "model.attention_dropout=0.1",
     "model.relu_dropout=0.1",
+    "model.norm=post",
     "train.batch_tokens=1500",
     "train.micro_batch_tokens=1500",
     "train.warmup_steps=400",
