@@ -1,4 +1,4 @@
-"""The published parser: trained on CRAFT for hours on 2 cores, scored on its dev and test trees.
+"""The published parser: trained on CRAFT for 80 minutes on one core, scored on its dev and test trees.
 
     python -m runs.craft_parser --work DIRECTORY
     python -m runs.craft_parser --work DIRECTORY --set search.beam=4

@@ -17,7 +17,6 @@ SETTINGS = [
     "model.num_heads=2",
     "model.dropout=0.0",
     "model.attention_dropout=0.0",
-    'text.source_codec="symbols"',
     "train.batch_tokens=600",
     "train.micro_batch_tokens=600",
     "train.warmup_steps=60",

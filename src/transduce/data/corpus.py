@@ -191,7 +191,8 @@ def fingerprint(corpus: Corpus) -> str:
 
 
 def _format(path: Path) -> str:
-    return next((suffix[1:] for suffix in (".jsonl", treebank.SUFFIX) if suffix in path.suffixes), "lines")
+    kinds = {".jsonl": "jsonl", treebank.SUFFIX: treebank.TARGETS}
+    return next((kinds[suffix] for suffix in path.suffixes if suffix in kinds), "lines")
 
 
 class _Columns(NamedTuple):

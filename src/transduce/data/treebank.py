@@ -11,6 +11,8 @@ from transduce.text.trees import Tree, bare, linearise, read_tree, words
 
 SUFFIX = ".trees"
 """Of a treebank's name, before .gz or .xz."""
+TARGETS = "trees with tags"
+"""How trees are written as targets: what was kept of pairs written otherwise is not used again."""
 
 
 def split_tree(text: str, columns: tuple[str, str]) -> tuple[str, str]:

@@ -108,7 +108,7 @@ def check_onnx(bundle: Bundle) -> None:
     if bundle.config.model.window is not None:
         raise UserError(f"{bundle.path}: a window of {bundle.config.model.window} cannot be exported: train without it")
     if isinstance(bundle.source_codec, Words):
-        raise UserError(f'{bundle.path}: text.source_codec = "words" cannot be exported: its program reads no shapes')
+        raise UserError(f'{bundle.path}: text.source_codec = "words" cannot be exported: --to ctranslate2 holds it')
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require(module, extra=EXTRA)
 

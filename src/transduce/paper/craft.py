@@ -1,4 +1,4 @@
-"""The stored result of the parser trained on CRAFT, which takes hours: `runs/craft_parser.py` makes it."""
+"""The stored result of the parser trained on CRAFT, which takes two hours: `runs/craft_parser.py` makes it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_stored(path: Path) -> Stored | None:
 def craft_parts(stored: Stored | None, path: Path) -> list[str | Table]:
     """The stored result as tables, with its date; what is below what was expected is said."""
     if stored is None:
-        return [f"No stored result on CRAFT: `{COMMAND}` makes {path}; it takes hours."]
+        return [f"No stored result on CRAFT: `{COMMAND}` makes {path}; it takes two hours."]
     columns = ("recall", "precision", "f1", "exact_match", "unlabelled_f1")
     rows = [
         [
@@ -95,8 +95,8 @@ def _below(stored: Stored) -> list[str]:
         return []
     return [
         (
-            f"Its F1 on the test trees is {best.f1:.1f}, below the {EXPECTED:g} that were expected of it: on 2 cores"
-            " the model is small and sees its trees only as often as the minutes allow."
+            f"Its F1 on the test trees is {best.f1:.1f}, below the {EXPECTED:g} that were expected of it: on a"
+            " CPU the model is small and sees its trees only as often as the minutes allow."
         )
     ]
 

@@ -18,6 +18,7 @@ from transduce.evaluate.bracket_score import BracketScore
 from transduce.evaluate.brackets import evalb
 from transduce.evaluate.evalb_parameters import COLLINS
 from transduce.files import sha256, write_json
+from transduce.text.codec import SPECIALS
 from transduce.text.trees import (
     ORDINARY,
     Leaf,
@@ -165,11 +166,14 @@ def guided(parser: Parser, search: SearchConfig) -> Find:
 
 
 def unguided(parser: Parser, search: SearchConfig) -> Find:
-    """By plain search; what is not a tree over the words is none."""
+    """By plain search; what is not a tree over the words, or has a special for a tag, is none."""
+
+    def found(tokens: Sequence[str], own: Sequence[str]) -> Tree | None:
+        whole = well_formed(tokens, len(own)) is None and not set(tokens) & set(SPECIALS)
+        return restore(tokens, own) if whole else None
 
     def find(lines: Sequence[str]) -> list[Tree | None]:
-        outputs = zip(parser.unguided(lines, search=search), map(split_words, lines), strict=True)
-        return [restore(tokens, own) if well_formed(tokens, len(own)) is None else None for tokens, own in outputs]
+        return list(map(found, parser.unguided(lines, search=search), map(split_words, lines)))
 
     return find
 

@@ -48,7 +48,7 @@ def learn_codec(
     if kind == "letters":
         return Symbols.learn(lines, steps=(*text.normalize, *LETTERS))
     if kind == "words":
-        return Words.learn_words(lines, vocabulary=text.vocabulary, steps=text.normalize)
+        return Words.learn(lines, steps=text.normalize, vocabulary=text.vocabulary)
     return Subwords.learn(
         lines, vocabulary=text.vocabulary, seed=seed, sample_lines=text.sample_lines, steps=text.normalize
     )

@@ -88,7 +88,7 @@ class Symbols(Codec):
         return [_readable(self._symbols[id - len(SPECIALS)]) if id >= len(SPECIALS) else SPECIALS[id] for id in ids]
 
     def files(self) -> Mapping[str, bytes]:
-        """`symbols.json`, a list in the order of ids without the specials, and its description."""
+        """A list in the order of ids without the specials, and its description."""
         data = (json.dumps(self._symbols, ensure_ascii=False, indent=0) + "\n").encode("utf-8", "surrogatepass")
         return describe_vocabulary(kind=self.KIND, steps=self._steps, name=self.FILE, data=data)
 
