@@ -32,7 +32,7 @@ others sleep. Medians of {rounds} rounds after one for warming up, with their ra
 
 - MFU: FLOPs of the matrix products (padding not counted) over the best 2048^3 product of the same run, {sgemm}.
 - Memory: the most that the process held, above what it held after its imports.
-- `{residual}`: as the presets train, with dropout on embeddings and residuals. It draws fewer masks than the others.
+- `{residual}`: dropout as the presets have it, on embeddings and residuals. It draws fewer masks than the others.
 - eole and JoeyNMT train by their own commands, on batches of the same size that they make themselves (eole from pairs
   sorted by length; JoeyNMT from pairs in random order, which is all it offers, with more padding). Their speed is what
   their own logs say, and the range is over the reports. The machine may be faster or slower then: where ours was
@@ -60,7 +60,7 @@ worker on one thread, dropout at all places, vocabulary {vocabulary:,}.
 
 GROWTH = """## Growth
 
-Seconds = a * size^exponent, fitted to the medians. An update is one of tiny as the presets train it; where fixed costs
+Seconds = a * size^exponent, fitted to the medians. An update is one of tiny's shape, post-norm; where fixed costs
 weigh, at small sizes, the exponent is low: the last doubling shows where it tends. Preparation is what happens to a
 corpus before training, each stage by itself.
 """

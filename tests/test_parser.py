@@ -21,7 +21,7 @@ from transduce.decode.torch_engine import TorchEngine
 from transduce.decode.well_formed import LEAVES, MAX_OPENINGS, Grammar
 from transduce.errors import ConfigError, UserError
 from transduce.model import Transformer
-from transduce.text import Symbols
+from transduce.text import Symbols, Words
 from transduce.text.codec import EOS
 from transduce.text.trees import ORDINARY, PUNCTUATION, linearise, read_tree, well_formed, words, write_tree
 from transduce.trainer import Trainer
@@ -255,6 +255,16 @@ def test_indented_trees_are_the_same_trees(parser_run: Path, tmp_path: Path) -> 
     blocks = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n\n")
     assert [write_tree(read_tree(block, where="here")) for block in blocks[:-1]] == plain
     assert blocks[-1] == ""
+
+
+def test_a_parser_of_words_goes_to_ctranslate2_and_not_to_onnx(parser_run: Path, tmp_path: Path) -> None:
+    assert isinstance(Parser.load(parser_run).source_codec, Words)
+    ran = transduce("export", parser_run, "--to", "ctranslate2", "-o", tmp_path / "exported")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "exported" / "codec" / "source" / Words.FILE).is_file()
+    refused = transduce("export", parser_run, "--to", "onnx", "-o", tmp_path / "other")
+    assert refused.code == 2
+    assert "--to ctranslate2" in refused.err
 
 
 def test_a_translator_is_not_a_parser(small_run: Path) -> None:
