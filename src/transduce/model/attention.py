@@ -15,8 +15,12 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.model.cache import Cache, KeysValues
 from transduce.model.dropout import Dropout, Noise
+from transduce.model.products import onednn_multiplies
 from transduce.model.window import windowed
 from transduce.model.written_out import attend
+
+HALVES = (torch.bfloat16, torch.float16)
+SHORT = 256 * 256  # of a head's weights
 
 
 def scaled_dot_product(q: Tensor, k: Tensor, v: Tensor, may_attend: Tensor | None = None) -> Tensor:
@@ -62,7 +66,7 @@ class Compatibility(nn.Module):
         if record is None and self.hidden is None:
             rate = 0.0 if noise is None else self.dropout.rate
             keep = self.dropout.keep((*q.shape[:-1], k.size(-2)), noise) if q.device.type == "cpu" else None
-            if keep is not None:
+            if keep is not None or (noise is not None and written_out_is_faster(q, k)):
                 return attend(q, k, v, may_attend, keep, scale=self.scale, keep_scale=self.dropout.scale)
             return F.scaled_dot_product_attention(q, k, v, may_attend, rate, scale=self.scale)
         weights = attention_weights(self.scores(q, k), may_attend)
@@ -77,6 +81,15 @@ class Compatibility(nn.Module):
             return (q * self.scale) @ k.transpose(-2, -1)
         joined = torch.tanh(q.unsqueeze(-2) + k.unsqueeze(-3))  # BHTSK
         return torch.einsum("bhtsk,hk->bhts", joined, self.hidden)
+
+
+def written_out_is_faster(q: Tensor, k: Tensor) -> bool:
+    """Whether to train by `attend`: torch's fused attention asks oneDNN for many small products, each set up anew.
+
+    Not for long sequences, whose weights would have to be remembered.
+    """
+    by_onednn = q.dtype in HALVES or (q.dtype == torch.float32 and onednn_multiplies())
+    return by_onednn and q.device.type == "cpu" and q.size(-2) * k.size(-2) <= SHORT
 
 
 class SelfAttention(nn.Module):

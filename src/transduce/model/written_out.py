@@ -1,7 +1,7 @@
-"""Attention (equation 1) with dropout on its weights and its gradient written out, for a CPU.
+"""Attention (equation 1) with its gradient written out, for a CPU.
 
-torch's fused attention cannot be given a mask to drop by, and as separate operations attention remembers more than its
-gradient needs. Here the weights are made in place and remembered once.
+torch's fused attention cannot be given a mask to drop weights by, and is slow where oneDNN multiplies; as separate
+operations attention remembers more than its gradient needs. Here the weights are made in place and remembered once.
 N batch x heads, T queries, S keys, K d_k, V d_v.
 """
 
@@ -22,12 +22,15 @@ def attend(
     k: Tensor,
     v: Tensor,
     may_attend: Tensor | None,
-    keep: Tensor,
+    keep: Tensor | None,
     *,
     scale: float,
     keep_scale: float,
 ) -> Tensor:
-    """dropout(softmax(scale Q K^T)) V: BHTK, BHSK, BHSV -> BHTV; kept weights are those where `keep` (BHTS) is True."""
+    """dropout(softmax(scale Q K^T)) V: BHTK, BHSK, BHSV -> BHTV.
+
+    Kept weights are those where `keep` (BHTS) is True; without it, all.
+    """
     attended: Tensor = _Attention.apply(q, k, v, may_attend, keep, scale, keep_scale)  # type: ignore[no-untyped-call]
     return attended
 
@@ -41,7 +44,7 @@ class _Attention(torch.autograd.Function):
         k: Tensor,
         v: Tensor,
         may_attend: Tensor | None,
-        keep: Tensor,
+        keep: Tensor | None,
         scale: float,
         keep_scale: float,
     ) -> Tensor:
@@ -54,7 +57,7 @@ class _Attention(torch.autograd.Function):
             scores.unflatten(0, heads).add_(refusal)
         exponentials = scores.sub_(scores.amax(dim=-1, keepdim=True)).exp_()
         normaliser = _row_sums(exponentials).reciprocal_()
-        dropped = _kept(keep, keep_scale, q.dtype).mul_(exponentials)
+        dropped = exponentials if keep is None else _kept(keep, keep_scale, q.dtype).mul_(exponentials)
         attended = torch.bmm(dropped, v).mul_(normaliser)  # the weights are divided by their sum only here
         ctx.save_for_backward(q, k, v, exponentials, normaliser, keep)
         ctx.scale, ctx.keep_scale, ctx.heads = scale, keep_scale, heads
@@ -67,9 +70,12 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, exponentials, normaliser, keep = ctx.saved_tensors
         gradient = upstream[0].flatten(0, 1) * normaliser
-        kept = _kept(keep, ctx.keep_scale, q.dtype)
-        weights_gradient = torch.bmm(gradient, v.transpose(1, 2)).mul_(kept)
-        v_gradient = torch.bmm(kept.mul_(exponentials).transpose(1, 2), gradient)
+        weights_gradient, dropped = torch.bmm(gradient, v.transpose(1, 2)), exponentials
+        if keep is not None:
+            kept = _kept(keep, ctx.keep_scale, q.dtype)
+            weights_gradient.mul_(kept)
+            dropped = kept.mul_(exponentials)
+        v_gradient = torch.bmm(dropped.transpose(1, 2), gradient)
         # softmax: weights * (their gradient - the mean of it under the weights)
         scores_gradient = weights_gradient.mul_(exponentials)
         mean = _row_sums(scores_gradient).mul_(normaliser)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transduce.config import TrainConfig
 from transduce.model import Noise, Transformer
+from transduce.model.products import fast_products
 from transduce.train.feed import LoadedBatch
 from transduce.train.loss import Loss, smoothed_cross_entropy
 from transduce.train.r_drop import r_drop, twice
@@ -90,7 +91,7 @@ class Workers:
             return self._work(batches, step, worker, objective, check)
 
         workers = range(min(self.count, len(batches)))
-        with self._threads_shared_out():
+        with self._threads_shared_out(), fast_products():
             found = [work(0)] if len(workers) == 1 else list(self.pool.map(work, workers))
             gradients = _summed([each for _, each in found])
         for parameter, gradient in zip(self.parameters, gradients, strict=True):

@@ -1,0 +1,59 @@
+"""Who multiplies float32 matrices on a CPU.
+
+torch leaves them to MKL, which uses half the width of AMD's AVX-512. oneDNN, which torch has for other precisions, uses
+all of it, but is asked for float32 only where it may round the factors to bfloat16; where it has no instructions to
+gain from that, it does not round. That is tried before it is relied on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+
+
+@contextmanager
+def fast_products() -> Iterator[None]:
+    """Within, float32 products on a CPU are oneDNN's where that is faster and exact; for the whole process."""
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    if onednn_is_better():
+        settings.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before
+
+
+def onednn_multiplies() -> bool:
+    """Whether it does now."""
+    return bool(torch.backends.mkldnn.matmul.fp32_precision == "bf16")
+
+
+@cache
+def onednn_is_better() -> bool:
+    """On AMD's processors with AVX-512, if products stay exact; the same answer in every run on a machine."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _vendor() == "AuthenticAMD" and _exact()
+
+
+def _vendor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    lines = (line.partition(":") for line in text.split("\n"))
+    return next((value.strip() for name, _, value in lines if name.strip() == "vendor_id"), "")
+
+
+def _exact() -> bool:
+    """Whether oneDNN keeps what bfloat16 would lose."""
+    settings = torch.backends.mkldnn.matmul
+    before, x = settings.fp32_precision, torch.full((64, 64), 1 + 2**-12)
+    settings.fp32_precision = "bf16"
+    try:
+        return torch.equal(x @ torch.eye(64), x)
+    finally:
+        settings.fp32_precision = before
