@@ -51,6 +51,13 @@ def test_it_is_equation_1_and_so_is_its_gradient(shape: tuple[int, ...]) -> None
 
 
 @given(sizes)
+def test_without_a_mask_to_drop_by_all_weights_are_kept(shape: tuple[int, ...]) -> None:
+    inputs, mask = leaves(shape), padding(shape[0], shape[3])
+    ours = attend(*inputs, mask, None, scale=shape[4] ** -0.5, keep_scale=1.0)
+    assert_same_values_and_gradients(ours, scaled_dot_product(*inputs, mask), inputs)
+
+
+@given(sizes)
 def test_padded_keys_are_not_attended_to(shape: tuple[int, ...]) -> None:
     inputs, mask = leaves(shape), padding(shape[0], shape[3])
     ours = attend(*inputs, mask, all_of(shape), scale=shape[4] ** -0.5, keep_scale=1.0)

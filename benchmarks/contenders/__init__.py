@@ -44,6 +44,7 @@ CONTENDERS = {
 
 LEVERS = {
     "workers: each its own sentences, on one core": "without:without_workers",
+    "products by oneDNN, on AMD's AVX-512": "without:without_onednn",
     "dropout masks drawn and widened by numpy": "without:without_own_dropout",
     "attention with its gradient written out": "without:without_written_out_attention",
     "projection and loss in chunks": "without:without_chunked_loss",

@@ -12,7 +12,7 @@ from torch.optim import Adam
 from benchmarks.contenders.ours import Ours, ours
 from benchmarks.contenders.torch_dropout import use_torch_dropout
 from benchmarks.shapes import Shape
-from transduce.model import attention
+from transduce.model import attention, products
 from transduce.model.attention import attention_weights
 from transduce.train import workers
 from transduce.train.loss import Loss
@@ -39,15 +39,21 @@ def without_written_out_attention(shape: Shape) -> Ours:
         k: Tensor,
         v: Tensor,
         may_attend: Tensor | None,
-        keep: Tensor,
+        keep: Tensor | None,
         *,
         scale: float,
         keep_scale: float,
     ) -> Tensor:
         weights = attention_weights((q * scale) @ k.transpose(-2, -1), may_attend)
-        return (weights * keep * keep_scale) @ v
+        return weights @ v if keep is None else (weights * keep * keep_scale) @ v
 
     patch.object(attention, "attend", attend).start()
+    return ours(shape)
+
+
+def without_onednn(shape: Shape) -> Ours:
+    """MKL multiplies, as torch has it."""
+    patch.object(products, "onednn_is_better", lambda: False).start()
     return ours(shape)
 
 

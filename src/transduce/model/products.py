@@ -8,35 +8,42 @@ gain from that, it does not round. That is tried before it is relied on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
+
+ALLOWED = "bf16"  # what float32 factors may be rounded to
 
 
 @contextmanager
 def fast_products() -> Iterator[None]:
     """Within, float32 products on a CPU are oneDNN's where that is faster and exact; for the whole process."""
-    settings = torch.backends.mkldnn.matmul
-    before = settings.fp32_precision
-    if onednn_is_better():
-        settings.fp32_precision = "bf16"
-    try:
+    with _by_onednn() if onednn_is_better() else nullcontext():
         yield
-    finally:
-        settings.fp32_precision = before
 
 
 def onednn_multiplies() -> bool:
     """Whether it does now."""
-    return bool(torch.backends.mkldnn.matmul.fp32_precision == "bf16")
+    return bool(_settings().fp32_precision == ALLOWED)
 
 
 @cache
 def onednn_is_better() -> bool:
     """On AMD's processors with AVX-512, if products stay exact; the same answer in every run on a machine."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _vendor() == "AuthenticAMD" and _exact()
+
+
+@contextmanager
+def _by_onednn() -> Iterator[None]:
+    settings = _settings()
+    before, settings.fp32_precision = settings.fp32_precision, ALLOWED
+    try:
+        yield
+    finally:
+        settings.fp32_precision = before
 
 
 def _vendor() -> str:
@@ -50,10 +57,10 @@ def _vendor() -> str:
 
 def _exact() -> bool:
     """Whether oneDNN keeps what bfloat16 would lose."""
-    settings = torch.backends.mkldnn.matmul
-    before, x = settings.fp32_precision, torch.full((64, 64), 1 + 2**-12)
-    settings.fp32_precision = "bf16"
-    try:
+    x = torch.full((64, 64), 1 + 2**-12)
+    with _by_onednn():
         return torch.equal(x @ torch.eye(64), x)
-    finally:
-        settings.fp32_precision = before
+
+
+def _settings() -> Any:
+    return torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
