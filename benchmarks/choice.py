@@ -1,7 +1,7 @@
-"""Which preset is best for so many pairs and minutes: `python -m benchmarks.choice DIRECTORY [MINUTES ...]`.
+"""Which preset is best for so many pairs and minutes: `python -m benchmarks.choice DIRECTORY`.
 
-Each training has the machine to itself, as its budget is a time: leave the machine alone. What is done stays, in a JSON
-file each, and the same command goes on. What it prints is what `train/choice.py:TABLE` should say.
+Each training has one core, as its budget is a time: leave the machine alone. What is done stays, in a JSON file each,
+and the same command goes on. What it prints is what `train/choice.py:TABLE` should say.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from benchmarks.results import this_machine
 from transduce import Trainer, Translator
 from transduce.evaluate.bleu import bleu
 from transduce.files import write_directory
-from transduce.paper.grid import Failure, Numbers, Outcome, run_grid
+from transduce.paper.grid import Failure, Numbers, Outcome, cores, run_grid
 from transduce.paper.study import shared_data
 from transduce.train.choice import choose_preset
 from transduce.train.progress import Listener
 from transduce.train.state import checkpoints, read_state
 
-MINUTES = (3.0, 10.0)
 VALIDATION = {"multi30k": "val", "tatoeba-en-de": "dev"}
-SIZES = {"multi30k": (2_000, 8_000, 29_000), "tatoeba-en-de": (10_000, 40_000, 160_000)}
 LANGUAGES = ("en", "de")
 
 
@@ -39,11 +37,10 @@ class Candidate:
 
 CANDIDATES = {
     "tiny": Candidate("tiny"),
-    "tiny, vocabulary 2,000": Candidate("tiny", ("text.vocabulary=2000",)),
     "tiny, dropout 0.1": Candidate("tiny", ("model.dropout=0.1",)),
-    "tiny, batches of 1,500": Candidate("tiny", ("train.batch_tokens=1500", "train.micro_batch_tokens=1500")),
+    "tiny, vocabulary 2,000": Candidate("tiny", ("text.vocabulary=2000",)),
     "small": Candidate("small"),
-    "small, batches of 3,000": Candidate("small", ("train.batch_tokens=3000", "train.micro_batch_tokens=3000")),
+    "small, dropout 0.1": Candidate("small", ("model.dropout=0.1",)),
 }
 
 
@@ -54,6 +51,15 @@ class Course:
     corpus: str
     pairs: int
     minutes: float
+
+
+COURSES = {
+    Course("multi30k", 29_000, 15): ("tiny", "tiny, dropout 0.1", "small"),
+    Course("tatoeba-en-de", 160_000, 15): ("tiny", "tiny, dropout 0.1", "small, dropout 0.1"),
+    Course("tatoeba-en-de", 20_000, 10): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
+    Course("multi30k", 3_000, 6): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
+}
+"""Each with those that might be best."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class Entry:
         for side, lang in zip(("valid_source", "valid_target"), LANGUAGES, strict=True):
             files[f"data.{side}"] = corpus / f"{VALIDATION[course.corpus]}.{lang}.gz"
         named = [f'{key}=["{path.resolve()}"]' for key, path in files.items()]
-        return [*named, f"train.minutes={course.minutes}", *self.candidate.settings]
+        return [*named, f"train.minutes={course.minutes}", "train.threads=1", *self.candidate.settings]
 
 
 def read(corpus: str, part: str, lang: str) -> list[str]:
@@ -119,10 +125,9 @@ def write_part(directory: Path, course: Course) -> Path:
     return part
 
 
-def entries(minutes: Sequence[float]) -> list[Entry]:
-    """Every candidate on every course; the short ones come first in a table, the grid begins with the long ones."""
-    courses = [Course(name, pairs, each) for name, sizes in SIZES.items() for pairs in sizes for each in minutes]
-    return [Entry(course, label, candidate) for course in courses for label, candidate in CANDIDATES.items()]
+def entries() -> list[Entry]:
+    """Every training; the grid begins with the long ones."""
+    return [Entry(course, label, CANDIDATES[label]) for course, labels in COURSES.items() for label in labels]
 
 
 def page(found: Sequence[Entry], outcomes: Mapping[str, Outcome]) -> str:
@@ -135,8 +140,10 @@ def page(found: Sequence[Entry], outcomes: Mapping[str, Outcome]) -> str:
         cells = []
         for label in CANDIDATES:
             best = "**" if scores.get(label) == max(scores.values(), default=None) else ""
-            cells.append(f"{best}{scores[label]:.1f}{best} ({updates[label]:,})" if label in scores else "failed")
-        chosen, _ = choose_preset(course.pairs, updates.get, f"{course.minutes:g} minutes")
+            failed = "failed" if label in numbers else ""
+            cells.append(f"{best}{scores[label]:.1f}{best} ({updates[label]:,})" if label in scores else failed)
+        got = {CANDIDATES[label].preset: each for label, each in updates.items()}
+        chosen, _ = choose_preset(course.pairs, got.get, f"{course.minutes:g} minutes")
         rows.append([course.corpus, f"{course.pairs:,}", f"{course.minutes:g}", *cells, chosen])
     heading = ["corpus", "pairs", "minutes", *CANDIDATES, "chosen today"]
     return table(heading, rows, numbers=range(1, len(heading) - 1))
@@ -153,10 +160,10 @@ class Printed(Listener):
 
 
 def main() -> None:
-    directory, minutes = Path(sys.argv[1]), [float(word) for word in sys.argv[2:]] or MINUTES
-    found, listener = entries(minutes), Printed()
-    listener.note(f"{len(found)} trainings, {sum(entry.work for entry in found) / 60:.1f} hours and validations")
-    outcomes = run_grid(found, directory, listener, processes=1)
+    directory, found, listener = Path(sys.argv[1]), entries(), Printed()
+    hours = sum(entry.work for entry in found) / 60
+    listener.note(f"{len(found)} trainings, {hours:.1f} hours of a core, and what scoring takes")
+    outcomes = run_grid(found, directory, listener, processes=cores())
     machine = this_machine()
     print(f"{machine.date}, {machine.processor}, threads: {machine.threads}, torch {machine.torch}\n")
     print(page(found, outcomes))

@@ -1,4 +1,4 @@
-"""The published pronouncer: CMUdict's standard split, 120 minutes on 2 cores.
+"""The published pronouncer: CMUdict's standard split, 60 minutes of one core.
 
     python -m runs.cmudict --work DIRECTORY
     python -m runs.cmudict --work DIRECTORY --set search.beam=8
@@ -19,7 +19,14 @@ from transduce.evaluate.phonemes import PronunciationScore, pronunciation_score,
 from transduce.paper.result import Table
 
 NAME, PRESET = "cmudict", "pronounce"
-SETTINGS = ("train.minutes=120",)
+SETTINGS = (
+    "train.minutes=60",
+    "train.threads=1",
+    "train.precision=bfloat16",
+    "train.ema=0.999",
+    "train.average=best_bleu",
+    "search.beam=8",
+)
 PUBLISHED = (
     ("Phonetisaurus, a WFST", "24.4", ""),
     ("Transformer, 3 layers, d_model 256 (tensor2tensor)", "20.6", ""),
