@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CHUNK_ELEMENTS = 2**21  # logits at once: 8 MB in float32
+HALVES = (torch.bfloat16, torch.float16)
 
 
 class Loss(NamedTuple):
@@ -126,7 +127,7 @@ class Sums:
         if self.bias_gradient is not None:
             self.bias_gradient += torch.mv(gradient.t(), total.reciprocal().squeeze(1))
         gradient = gradient.to(products)
-        torch.div(product(gradient, self.factor), total, out=self.hidden_gradient[rows])
+        torch.div(rounded_product(gradient, self.factor), total, out=self.hidden_gradient[rows])
         add_product(self.weight_gradient, gradient.t(), (states / total).to(products))
 
     def finish(self) -> None:
@@ -142,9 +143,14 @@ class Sums:
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """A matrix product whose sums are in float32 at least, however the factors are rounded."""
-    if a.dtype not in (torch.bfloat16, torch.float16):
+    if a.dtype not in HALVES:
         return a @ b
     return torch.mm(a, b, out_dtype=torch.float32) if a.is_cuda else a.float() @ b.float()
+
+
+def rounded_product(a: Tensor, b: Tensor) -> Tensor:
+    """As `product`, but on a CPU rounded as its factors are, which is twice as fast: for gradients."""
+    return product(a, b) if a.is_cuda else (a @ b).float() if a.dtype in HALVES else a @ b
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
@@ -152,4 +158,4 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     if a.dtype == total.dtype:
         total.addmm_(a, b)
     else:
-        total += product(a, b)
+        total += rounded_product(a, b)

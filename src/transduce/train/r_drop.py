@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from transduce.train import loss as loss_module
 from transduce.train.feed import LoadedBatch
-from transduce.train.loss import Loss, Sums, add_product, product, products_of, wanted
+from transduce.train.loss import Loss, Sums, add_product, product, products_of, rounded_product, wanted
 
 
 def twice(batch: LoadedBatch) -> LoadedBatch:
@@ -133,6 +133,6 @@ class _TwoPasses(Sums):
         if self.bias_gradient is not None:
             self.bias_gradient += gradient.sum(dim=0)
         gradient = gradient.to(products)
-        both = product(gradient, self.factor).unflatten(0, (2, -1))
+        both = rounded_product(gradient, self.factor).unflatten(0, (2, -1))
         self.hidden_gradient.unflatten(0, (2, -1))[:, rows] = both
         add_product(self.weight_gradient, gradient.t(), states.to(products))
