@@ -21,11 +21,14 @@ from transduce.paper.corpora import read
 from transduce.paper.result import Table
 from transduce.train.progress import Listeners
 
-NAME, PRESET = "tatoeba", "tiny"
+NAME, PRESET = "tatoeba", "small"
 MILESTONES, MINUTES = (15, 30, 60), 120
 SETTINGS = (
     f"train.minutes={MINUTES}",
-    "model.dropout=0.1",
+    "train.threads=1",
+    "train.precision=bfloat16",
+    "model.dropout=0.15",
+    "train.ema=0.999",
     "train.save_every=250",
     "search.beam=5",
 )

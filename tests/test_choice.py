@@ -43,7 +43,7 @@ def test_the_largest_preset_that_gets_the_updates_it_needs_is_chosen() -> None:
 def test_the_smallest_is_taken_where_none_gets_enough_and_says_so() -> None:
     chosen, why = choose_preset(300_000, {"small": 3, "tiny": 40}.__getitem__, "1 minutes")
     assert chosen == "tiny"
-    assert "about 40 updates here of the 1,200 it needs; small would get 3 of the 8,000 it needs" in why
+    assert "about 40 updates here of the 1,200 it needs; small would get 3 of the 4,000 it needs" in why
 
 
 @given(st.integers(0, 10**7), st.lists(st.integers(0, 50_000), min_size=3, max_size=3))

@@ -166,7 +166,7 @@ def test_what_time_buys_is_what_the_checkpoints_held_then(order: Order, monkeypa
     assert [(row["minutes"], row["updates"]) for row in found] == [(2.5, 2), (4, 4), (6, 6)]
     assert [row["checkpoints"] for row in found] == [2, 2, 2]
     (run,) = order.work.glob("tatoeba-*")
-    shorter = Recipe("shorter", "tiny", (*settings, "train.steps=4", "train.average_count=2"))
+    shorter = Recipe("shorter", tatoeba.PRESET, (*settings, "train.steps=4", "train.average_count=2"))
     ended = shorter.train(order.work, tatoeba.corpus(order.data), order.listener)
     assert (run / "milestones/4/model.safetensors").read_bytes() == (ended / "model/model.safetensors").read_bytes()
 

@@ -29,7 +29,12 @@ PAPER = (
 TEST_BLEU = {"en-de": ("27.3", "28.4"), "en-fr": ("38.1", "41.8")}  # of base and big, on newstest2014
 POST_NORM = ("model.norm=post", "train.warmup_steps=800", "train.learning_rate=0.7")
 """The paper's form of norm, and a rate that suits it: the preset is pre-norm."""
-RACES = {"tiny": Race("tiny", minutes=10, settings=POST_NORM), "small": Race("small", minutes=100)}
+RACES = {
+    "tiny": Race("tiny", minutes=10, settings=POST_NORM),
+    "small": Race(
+        "small", minutes=100, settings=("model.norm=post", "train.warmup_steps=2000", "train.learning_rate=1.0")
+    ),
+}
 RECIPES = ("wmt14-en-de", "wmt14-en-de-big", "wmt14-en-fr", "wmt14-en-fr-big")
 MACHINES = (("P100", 8), ("V100", 8), ("A100", 8), ("H100", 8), ("RTX4090", 1))
 

@@ -28,7 +28,7 @@ class Row:
 TABLE = (
     Row(0, "tiny", 1_200, ("text.vocabulary=1000",)),
     Row(300, "tiny", 1_200),
-    Row(200_000, "small", 8_000),
+    Row(200_000, "small", 4_000),
     Row(2_000_000, "base", 16_000),
 )
 """Smaller presets first. From 200,000 pairs on it is a rule of thumb that no training has been held against yet:
