@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_data import shared_lines
@@ -98,6 +98,7 @@ def test_the_order_is_a_function_of_seed_and_epoch(pairs: list[tuple[int, int]])
     assert [[c.tolist() for c in u] for u in first] == [[c.tolist() for c in u] for u in again]
 
 
+ROUNDING = 1e-9  # 1.1 is a little more than a tenth more
 weights = st.one_of(st.integers(1, 3).map(float), st.floats(0.01, 3.0))
 
 
@@ -105,6 +106,7 @@ def seen(one: Batching, epoch: int) -> list[int]:
     return [int(i) for update in one.epoch(epoch) for cut in update for i in cut]
 
 
+@example([(1, 1)] * 9, 1.0, 1.1)
 @given(lengths, weights, weights)
 def test_an_epoch_sees_a_corpus_as_often_as_its_weight_says(
     pairs: list[tuple[int, int]], first: float, second: float
@@ -118,10 +120,10 @@ def test_an_epoch_sees_a_corpus_as_often_as_its_weight_says(
             times = math.floor(weight)
             assert all(times <= counts[i] <= times + 2 for i in range(start, end))
             total = sum(counts[i] for i in range(start, end))
-            assert abs(total - weight * (end - start)) < 1, epoch
+            assert abs(total - weight * (end - start)) < 1 + ROUNDING, epoch
         sums = [sum(counts[i] for counts in epochs) for i in range(start, end)]
         assert max(sums) - min(sums) <= 1, "each has its turn before any has its second one"
-        assert abs(sum(sums) - 4 * weight * (end - start)) < 1
+        assert abs(sum(sums) - 4 * weight * (end - start)) < 1 + ROUNDING
 
 
 def test_weighted_epochs_are_functions_of_seed_and_epoch_that_differ() -> None:
