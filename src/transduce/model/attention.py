@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.model.cache import Cache, KeysValues
 from transduce.model.dropout import Dropout, Noise
-from transduce.model.products import onednn_multiplies
+from transduce.model.products import HALVES, onednn_multiplies
 from transduce.model.window import windowed
 from transduce.model.written_out import attend
 
-HALVES = (torch.bfloat16, torch.float16)
 SHORT = 256 * 256  # of a head's weights
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+HALVES = (torch.bfloat16, torch.float16)
 ALLOWED = "bf16"  # what float32 factors may be rounded to
 
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from transduce.model.products import HALVES
+
 CHUNK_ELEMENTS = 2**21  # logits at once: 8 MB in float32
-HALVES = (torch.bfloat16, torch.float16)
 
 
 class Loss(NamedTuple):
