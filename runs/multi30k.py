@@ -36,8 +36,9 @@ SETTINGS = (
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 PUBLISHED = {"test_2016_flickr": 41.02, "test_2017_flickr": 33.36, "test_2017_mscoco": 29.88}
 TEXT = (
-    "Settings were chosen by the score of the validation set; the test sets were scored once. Ours is 256 wide. Published: a text-only "
-    "Transformer of 4 + 4 layers, d_model 128, beam 5 (Wu et al. 2021); its scores of 2017 are quoted from memory."
+    "Settings were chosen by the score of the validation set; the test sets were scored once. Ours is 256 wide. "
+    "Published: a text-only Transformer of 4 + 4 layers, d_model 128, beam 5 (Wu et al. 2021); its scores of 2017 are "
+    "quoted from memory."
 )
 
 
