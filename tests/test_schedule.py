@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.train.average import average
-from transduce.train.schedule import learning_rate
+from transduce.train.schedule import cooled, learning_rate
 
 steps = st.integers(1, 10**6)
 widths = st.integers(1, 4096)
@@ -91,3 +91,15 @@ def test_averaging_leaves_the_checkpoints_alone() -> None:
     models = [{"a": torch.full((2,), float(n), dtype=torch.float64)} for n in range(3)]
     assert average(models)["a"].tolist() == [1.0, 1.0]
     assert [model["a"].tolist() for model in models] == [[float(n)] * 2 for n in range(3)]
+
+
+@given(spent=st.floats(0, 1), cooldown=st.floats(0.01, 1))
+def test_a_cool_down_is_a_line_from_1_to_0_over_the_last_share_of_the_budget(spent: float, cooldown: float) -> None:
+    expected = 1.0 if spent <= 1 - cooldown else (1 - spent) / cooldown
+    assert cooled(spent, cooldown) == pytest.approx(expected, abs=1e-9)
+    assert cooled(1.0, cooldown) == 0.0
+
+
+def test_without_a_cool_down_or_a_budget_the_rate_is_the_papers() -> None:
+    assert cooled(1.0, 0.0) == 1.0
+    assert cooled(None, 0.5) == 1.0

@@ -181,6 +181,9 @@ class TrainConfig(Section):
     """Updates of linear warm-up (section 5.3)."""
     learning_rate: Annotated[float, Field(gt=0)] = 1.0
     """Factor on the schedule d_model^-0.5 * min(step^-0.5, step * warmup^-1.5); the paper's is 1."""
+    cooldown: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of the budget, at its end, over which the learning rate falls to 0 in a line (Hagele et al. 2024); 0: the
+    paper's schedule as it is."""
     beta1: Probability = 0.9
     """Adam's first decay."""
     beta2: Probability = 0.98

@@ -26,7 +26,7 @@ from transduce.train.ending import finished, out_of_time, share
 from transduce.train.feed import Update, ahead, updates
 from transduce.train.guard import Guard, Verdict
 from transduce.train.progress import Listener, Report, Validation
-from transduce.train.schedule import learning_rate
+from transduce.train.schedule import cooled, learning_rate
 from transduce.train.signals import Signals, Stopped
 from transduce.train.state import (
     Numbers,
@@ -93,6 +93,7 @@ class Loop:
         self.left_out: Verdict | None = None
         self.started = self.reported = time.monotonic() - state.seconds
         self.time_up = out_of_time(config.train, state.seconds)
+        self.spent = self.share(state.seconds)
 
     def run(self) -> State:
         """Train until the budget is spent; on a signal, save and raise Interrupted."""
@@ -138,12 +139,18 @@ class Loop:
         """That the run has taken, by this process's clock."""
         return time.monotonic() - self.started
 
+    def share(self, seconds: float) -> float | None:
+        """How much of the budget is spent after so long."""
+        updates_per_epoch = self.batching.updates_per_epoch
+        return share(self.config.train, self.state, seconds=seconds, updates_per_epoch=updates_per_epoch)
+
     def agree(self) -> None:
         """Let all ranks do what a clock or a signal says to one of them: report, end, or raise Stopped."""
         due = time.monotonic() - self.reported >= REPORT_SECONDS
         clocks = [self.world.first and due, self.world.first and out_of_time(self.config.train, self.seconds)]
-        report, time_up, signal = self.world.highest([*clocks, self.signals.number or 0])
-        self.time_up = bool(time_up)
+        clock = round(1000 * self.seconds) if self.world.first else 0
+        report, time_up, signal, milliseconds = self.world.highest([*clocks, self.signals.number or 0, clock])
+        self.time_up, self.spent = bool(time_up), self.share(milliseconds / 1000)
         if report:
             self.report()
         if signal:
@@ -301,9 +308,7 @@ class Loop:
             return
         now = time.monotonic()
         self.judge()
-        spent = share(
-            self.config.train, self.state, seconds=self.seconds, updates_per_epoch=self.batching.updates_per_epoch
-        )
+        spent = self.share(self.seconds)
         self.listener.report(
             Report(
                 step=self.state.step,
@@ -327,9 +332,9 @@ class Loop:
         return None if norm is None or self.config.train.clip_norm is None else norm.item()
 
     def learning_rate(self, step: int) -> float:
-        """The schedule's value for an update, halved by each rollback."""
+        """The schedule's value for an update, halved by each rollback, and lower where the budget nears its end."""
         train = self.config.train
-        return learning_rate(
+        return cooled(self.spent, train.cooldown) * learning_rate(
             step,
             d_model=self.model.config.d_model,
             warmup_steps=train.warmup_steps,
