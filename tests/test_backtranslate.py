@@ -123,6 +123,8 @@ def test_text_in_another_language_is_refused_unless_its_language_is_said(
     told = refused(place, *given)
     assert f"a.de: is in de, and {small_run / 'model'} translates from en: give text in en" in told
     assert "say so by --lang en" in told
+    both = ("--quiet", "backtranslate", small_run, place / "a.en", place / "a.de", "-o", place / "made.tsv")
+    assert "a.de: is in de" in refused(place, *both)
     assert "is in fr" in refused(place, *given, "--lang", "fr")
     assert transduce(*given, "--lang", "en_GB").code == 0
 
@@ -141,7 +143,7 @@ def test_without_the_detector_the_language_is_not_looked_at(
         raise ModuleNotFoundError
 
     monkeypatch.setattr("transduce.serve.detection.labels", missing)
-    ran = transduce("--verbose", "backtranslate", small_run, place / "a.de", "-o", place / "made.tsv")
+    ran = transduce("backtranslate", small_run, place / "a.de", "-o", place / "made.tsv")
     assert ran.code == 0
     assert "brings py3langid" in ran.err
 

@@ -149,7 +149,7 @@ def test_other_text_or_another_teacher_is_not_mixed_with_what_is_done(
     assert "student.teacher.de: begun otherwise: the model is another: give the former again" in told
     told = refused(place, "--quiet", "distill", small_run, *given, "--beam", "2")
     assert "beam was unset and now is 2" in told
-    told = refused(place, "--quiet", "distill", small_run, *given, "--source", place / "a.de")
+    told = refused(place, "--quiet", "distill", small_run, *given, "--source", place / "a.en")
     assert "1 sources were given and now are 2" in told
     with (place / "a.en").open("a", encoding="utf-8") as file:
         file.write("One more.\n")
@@ -200,6 +200,32 @@ def test_mistakes_are_told_before_the_work(small_run: Path, place: Path) -> None
         (("--resume", place / "student"), "no student.distill.json beside it"),
     ):
         assert said in refused(place, "--quiet", "distill", *arguments)
+
+
+@pytest.mark.usefixtures("teacher")
+def test_a_source_in_another_language_is_refused_unless_its_language_is_said(small_run: Path, place: Path) -> None:
+    given = ("distill", small_run, "--source", place / "a.de", "--out", place / "student", *STUDENT, *LEARNED)
+    told = refused(place, "--quiet", *given)
+    assert f"a.de: is in de, and {small_run / 'model'} translates from en: give text in en" in told
+    assert "say so by --lang en" in told
+    assert transduce(*given, "--lang", "en").code == 0
+    shutil.rmtree(place / "student")
+    assert transduce("distill", "--resume", place / "student").code == 0, "what was said is remembered"
+
+
+def test_what_training_would_refuse_is_told_before_the_translation(small_run: Path, place: Path) -> None:
+    lines = lines_of(place / "a.en")
+    (place / "gaps.en").write_text("".join(f"{line}\n" for line in [*lines[:-4], *[""] * 4]), encoding="utf-8")
+    (place / "short.de").write_text("Ja.\n", encoding="utf-8")
+    source = ("--source", place / "a.en")
+    for arguments, said in (
+        (("--source", place / "gaps.en"), "gaps.en: 4 of 60 lines cannot be used (4 empty): that is more than 5%"),
+        ((*source, "--also", place / "short.de"), "60 lines, "),
+        ((*source, "--also", place / "none.de"), "none.de: cannot read"),
+        ((*source, "--valid-source", place / "none.en", "--valid-target", place / "a.de"), "none.en: cannot read"),
+    ):
+        assert said in refused(place, "--quiet", "distill", small_run, *arguments, "--out", place / "student")
+    assert not list(place.glob("student*"))
 
 
 def test_files_are_named_after_the_run() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +11,7 @@ import typer
 
 from transduce.cli import translate
 from transduce.cli.display import Display
+from transduce.cli.language import refuse_language
 from transduce.cli.lines import refuse_output
 from transduce.cli.synthesis import Looked, Originals, Synthesis, reasons
 from transduce.cli.translate import Engines
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 TAG = "<BT>"
 """In front of a source that a model made (Caswell et al. 2019)."""
-LOOKED_AT, FEWEST = 500, 200
-"""A text's language is told by its first so many lines, if they have so many characters at least."""
 
 
 def backtranslate(
@@ -57,7 +54,7 @@ def backtranslate(
     output = output or Path(default_name(model.bundle))
     refuse(output)
     originals = Originals(tuple(inputs), model)
-    refuse_language(inputs[0], islice(originals.rows(), LOOKED_AT), model.bundle, lang, display)
+    refuse_language(originals, lang, display)
     looked = originals.look_through(display)
     settings: dict[str, str | bool | int | None] = {
         "tag": not no_tag,
@@ -103,33 +100,6 @@ def refuse(output: Path) -> None:
         raise UserError(f"{output}: the pairs are a .tsv or a .tsv.gz: choose another --output")
     if not record_of(output).exists():  # else the work may go on
         refuse_output(output)
-
-
-def refuse_language(path: Path, rows: Iterator[Row], bundle: Bundle, said: str | None, display: Display) -> None:
-    """Text in another language than the model translates from; told by its first lines, unless it is said."""
-    from transduce.serve.detection import base
-
-    wanted = bundle.source_lang
-    if wanted is None:
-        return
-    found = said or told_by(" ".join(row.source for row in rows if row.source), wanted, display)
-    if found is not None and base(found) != base(wanted):
-        way_out = f"give text in {wanted}, or a model that translates from {found}"
-        doubt = "" if said else f"; if it is {wanted}, say so by --lang {wanted}"
-        raise UserError(f"{path}: is in {found}, and {bundle.path} translates from {wanted}: {way_out}{doubt}")
-
-
-def told_by(text: str, wanted: str, display: Display) -> str | None:
-    """The language of a text, of all that are known; None: it cannot be told."""
-    from transduce.serve.detection import base, identifier, labels
-
-    try:
-        if len(text) < FEWEST or base(wanted) not in labels():
-            return None
-    except ModuleNotFoundError:
-        display.aside("the text's language is not looked at: pip install '.[serve]' brings py3langid, which can")
-        return None
-    return str(identifier(()).rank(text)[0][0])
 
 
 def default_name(bundle: Bundle) -> str:

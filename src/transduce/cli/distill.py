@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transduce.cli import translate
 from transduce.cli.display import Display
+from transduce.cli.language import refuse_language
 from transduce.cli.synthesis import Looked, Originals, Synthesis, reasons
 from transduce.cli.train import Device, Epochs, Minutes, Seed, Steps, Threads, Vocabulary, settings_of
 from transduce.decode.columns import Text
@@ -32,12 +34,19 @@ class Order(BaseModel):
     """The real translations of the sources, if the student learns from them too."""
     beam: int | None
     keep_vocabulary: bool
+    lang: str | None = None
+    """Of the sources, if it was said."""
     preset: str | None
     config: Path | None
     settings: list[str]
     """Of the training."""
     works: list[Work] = []
     """What the teacher translates, a work for each source; none: nothing was begun."""
+
+    @property
+    def learns_nothing_else(self) -> bool:
+        """Whether the student surely has no pairs but the teacher's."""
+        return not self.also and self.config is None and not any("data.corpora" in each for each in self.settings)
 
 
 def distill(
@@ -58,6 +67,7 @@ def distill(
     keep_vocabulary: Annotated[
         bool, typer.Option("--keep-vocabulary", help="The student has the teacher's vocabulary.")
     ] = False,
+    lang: Annotated[str | None, typer.Option(help="The source's language; else it is told by the text.")] = None,
     preset: Annotated[str | None, typer.Option(help=f"The student's shape and recipe; else {PRESET}.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of the student's settings.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, of the student.")] = None,
@@ -88,7 +98,7 @@ def distill(
         "train.device": device,
     }
     settings = [*settings_of(flags), *(set_ or [])]
-    others = [teachers, source, also, out, beam, keep_vocabulary, preset, config, settings]
+    others = [teachers, source, also, out, beam, keep_vocabulary, lang, preset, config, settings]
     if resume is not None:
         if any(others):
             raise UserError("--resume takes its settings from the run: give it alone")
@@ -104,6 +114,7 @@ def distill(
         also=also or [],
         beam=beam,
         keep_vocabulary=keep_vocabulary,
+        lang=lang,
         preset=preset or (None if config else PRESET),
         config=config,
         settings=settings,
@@ -127,6 +138,23 @@ def refuse(teachers: list[Path], sources: list[Path], also: list[Path], out: Pat
         )
 
 
+def refuse_lines(looked: list[Looked], order: Order) -> None:
+    """Sources that the student could not be trained on with what is to come, told before it is made."""
+    from transduce.data.lines import read_blocks
+    from transduce.data.problems import TOLERATED_SHARE
+
+    lines, left_out = sum(found.lines for found in looked), sum((found.left_out for found in looked), Counter[str]())
+    if order.learns_nothing_else and left_out.total() > TOLERATED_SHARE * lines:
+        told = f"{', '.join(map(str, order.sources))}: {left_out.total():,} of {lines:,} lines cannot be used"
+        limit = f"that is more than {TOLERATED_SHARE:.0%}, which training refuses: remove them"
+        raise UserError(f"{told} ({reasons(left_out)}): {limit}")
+    for source, also, found in zip(order.sources, order.also, looked, strict=False):
+        lines = sum(len(block.texts) for block in read_blocks(also))
+        if lines != found.lines:
+            way_out = "--also is its translation, line by line"
+            raise UserError(f"{source}: {found.lines:,} lines, {also}: {lines:,}: {way_out}")
+
+
 @dataclass(frozen=True)
 class Distillation:
     """A student in the making: first its text, then its training."""
@@ -137,11 +165,15 @@ class Distillation:
 
     def begin(self) -> None:
         """Take up an order that was given on the command line; what the same teacher has done is kept."""
+        from transduce.data.lines import check_file
         from transduce.settings import load_config
         from transduce.train.beginning import refuse_other_run
 
         refuse_other_run(self.out)
-        load_config(preset=self.order.preset, path=self.order.config, settings=self.order.settings)  # before the work
+        order = self.order  # what is wrong with it is told before the work
+        config = load_config(preset=order.preset, path=order.config, settings=order.settings)
+        for path in (*order.also, *(Path(name) for name in (*config.data.valid_source, *config.data.valid_target))):
+            check_file(path)
         self.run()
 
     def run(self) -> None:
@@ -171,8 +203,13 @@ class Distillation:
         teacher = translate.load(first, translate.Engines.AUTO, others, self.display)
         assert teacher.bundle is not None
         languages = teacher.bundle.source_lang, teacher.bundle.target_lang
+        begins = not self.order.works
+        if begins:
+            refuse_language(Originals(tuple(self.order.sources), teacher), self.order.lang, self.display)
         originals = [Originals((path,), teacher) for path in self.order.sources]
         looked = [each.look_through(self.display) for each in originals]
+        if begins:
+            refuse_lines(looked, self.order)
         works = [each.work(teacher, self.order.teachers, {"beam": self.order.beam}) for each in looked]
         files = [teacher_file(self.out, number, languages[1]) for number in range(1, len(originals) + 1)]
         self.remember(works, files)
