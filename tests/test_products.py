@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
 from transduce.config import ModelConfig
 from transduce.model import Noise, products
 from transduce.model.attention import SHORT, Compatibility
-from transduce.model.products import fast_products, onednn_is_better, onednn_multiplies
+from transduce.model.products import CAPACITY, REMEMBERED, fast_products, onednn_is_better, onednn_multiplies
 
 
 @pytest.fixture
@@ -36,6 +38,18 @@ def test_products_keep_what_bfloat16_would_lose() -> None:
     with fast_products():
         found = x @ y
     assert (found.double() - x.double() @ y.double()).abs().max() < 1e-4  # bfloat16: 0.1
+
+
+@pytest.mark.parametrize("given", [None, "7"])
+def test_few_shapes_are_remembered_unless_it_is_set_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    monkeypatch.setenv(CAPACITY, given or "")
+    if given is None:
+        monkeypatch.delenv(CAPACITY)
+    products._remember_few.cache_clear()
+    with fast_products():
+        assert os.environ[CAPACITY] == (given or str(REMEMBERED))
 
 
 @pytest.mark.usefixtures("onednn")

@@ -7,6 +7,7 @@ gain from that, it does not round. That is tried before it is relied on.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -16,14 +17,24 @@ from typing import Any
 import torch
 
 HALVES = (torch.bfloat16, torch.float16)
+CAPACITY, REMEMBERED = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", 128
+"""oneDNN keeps what it made ready for the last 1,024 shapes of products, some hundred kilobytes each. An update has
+about fifty, and a later one hardly any of the same: more than its own are memory for nothing."""
 ALLOWED = "bf16"  # what float32 factors may be rounded to
 
 
 @contextmanager
 def fast_products() -> Iterator[None]:
     """Within, float32 products on a CPU are oneDNN's where that is faster and exact; for the whole process."""
+    _remember_few()
     with _by_onednn() if onednn_is_better() else nullcontext():
         yield
+
+
+@cache
+def _remember_few() -> None:
+    """Before oneDNN's first product, which is when it looks; what a user has set stays."""
+    os.environ.setdefault(CAPACITY, str(REMEMBERED))
 
 
 def onednn_multiplies() -> bool:
