@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from grid_tasks import Counted, Killed, Refused
+from grid_tasks import Counted, Killed, Placed, Refused
 from transduce.errors import Interrupted
-from transduce.paper.grid import Failure, Numbers, key, run_grid
+from transduce.paper.grid import Failure, Numbers, key, own_cores, run_grid
 from transduce.paper.training import Training, cost
 from transduce.train.progress import Listener
 from trials import SMALL
@@ -113,6 +113,25 @@ def test_side_by_side_every_task_has_a_process_that_may_fail_or_die(tmp_path: Pa
         "refused": Failure("it is broken: mend it"),
         "killed": Failure("its process ended with exit code 3"),
     }
+
+
+@pytest.fixture
+def two_cores() -> Iterator[None]:
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if len(usable) < 2:
+        pytest.skip("fewer than two cores, or they cannot be chosen")
+    os.sched_setaffinity(0, set(sorted(usable)[:2]))
+    yield
+    os.sched_setaffinity(0, usable)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_side_by_side_every_process_has_a_core_of_its_own(tmp_path: Path) -> None:
+    assert own_cores(1) == [None], "one of two may be another's"
+    found = run_grid([Placed("one"), Placed("other")], tmp_path, Listener(), processes=2)
+    cores = [set(found[name]["cores"]) for name in ("one", "other")]  # type: ignore[index]
+    assert [len(each) for each in cores] == [1, 1]
+    assert cores[0] != cores[1]
 
 
 SCRIPT = """

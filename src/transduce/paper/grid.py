@@ -90,6 +90,12 @@ def cores() -> int:
     return 1 if torch.cuda.is_available() else torch.get_num_threads()
 
 
+def own_cores(processes: int) -> list[int | None]:
+    """One for each process, if there are just as many, so that none takes another's time; else None: any of them."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    return list(usable) if len(usable) == processes else [None] * processes
+
+
 def key(task: Task) -> str:
     """The name of a task's files."""
     return f"{re.sub(r'[^a-zA-Z0-9_.=]+', '-', task.name)}-{hashlib.sha256(repr(task).encode()).hexdigest()[:8]}"
@@ -124,27 +130,28 @@ class _Grid:
     def side_by_side(self, processes: int) -> None:
         """Whatever ends this, also ends the processes; they save what they have."""
         context = multiprocessing.get_context("spawn")
-        waiting = deque(self.tasks)
-        running: dict[int, tuple[Task, SpawnProcess]] = {}
+        waiting, free = deque(self.tasks), own_cores(processes)
+        running: dict[int, tuple[Task, SpawnProcess, int | None]] = {}
         try:
             while waiting or running:
-                while waiting and len(running) < processes:
-                    task = waiting.popleft()
-                    process = context.Process(target=_work, args=(task, self.directory), daemon=True)
+                while waiting and free:
+                    task, core = waiting.popleft(), free.pop()
+                    process = context.Process(target=_work, args=(task, self.directory, core), daemon=True)
                     process.start()
-                    running[process.sentinel] = (task, process)
+                    running[process.sentinel] = (task, process, core)
                 ended = wait(list(running), timeout=NOTE_SECONDS)
                 for sentinel in ended:
                     assert isinstance(sentinel, int)
-                    task, process = running.pop(sentinel)
+                    task, process, core = running.pop(sentinel)
+                    free.append(core)
                     process.join()
                     self.tell(task, process.exitcode)
                 if not ended:
-                    self.listener.note(f"{', '.join(task.name for task, _ in running.values())}: {self.to_go()}")
+                    self.listener.note(f"{', '.join(task.name for task, *_ in running.values())}: {self.to_go()}")
         finally:
-            for _, process in running.values():
+            for _, process, _ in running.values():
                 process.terminate()
-            for _, process in running.values():
+            for _, process, _ in running.values():
                 process.join()
 
     def tell(self, task: Task, exit_code: int | None = 0) -> None:
@@ -172,15 +179,24 @@ class _Grid:
         return f"about {timedelta(seconds=round(left / pace))} to go"
 
 
-def _work(task: Task, directory: Path) -> None:
+def _work(task: Task, directory: Path, core: int | None) -> None:
     """The life of a process: it hears of Ctrl-C from the process that started it, not from the terminal as well."""
     if os.name == "posix":
         os.setsid()
+    if core is not None:
+        _stay_on(core)
     threading.Thread(target=_outlive_nobody, daemon=True).start()
     try:
         complete(task, directory, Listener())
     except Interrupted as interruption:
         sys.exit(interruption.exit_code)
+
+
+def _stay_on(core: int) -> None:
+    """Let this process and what it will start have one core; a torch that the task brought counted more of them."""
+    os.sched_setaffinity(0, {core})
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 def _outlive_nobody() -> None:
