@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,17 +13,19 @@ from test_training import new_loop
 from transduce import Trainer
 from transduce.bundle import WEIGHTS, read_weights
 from transduce.data.store import Store
+from transduce.errors import Interrupted
 from transduce.settings import load_config
 from transduce.text import Symbols
 from transduce.train.calibration import Budget, resolve
 from transduce.train.loop import Loop
 from transduce.train.progress import Validation
+from transduce.train.signals import Stopped
 from transduce.train.state import State, checkpoints, read_state, save_checkpoint, step_of, to_average
 from trials import Recorder, copy_of
 
 Letters = tuple[Store, Symbols]
 BEST = "train.average=best"
-SCORES = {3: 2.0, 6: 5.0, 9: 4.0, 12: 6.0, 15: 3.0}
+SCORES = {3: 2.0, 6: 5.0, 9: 4.0, 12: 6.0, 15: 3.0, 16: 4.5}
 
 
 def scored(letters: Letters, directory: Path, *settings: str) -> Loop:
@@ -48,6 +52,44 @@ def test_the_best_outlive_the_newest(tmp_path: Path, letters: Letters) -> None:
     loop.run()
     assert steps_of(checkpoints(tmp_path / "a")) == [3, 9, 15, 16]
     assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [3, 9, 15]
+
+
+def test_the_end_of_a_run_is_validated_too_and_may_be_the_best(tmp_path: Path, letters: Letters) -> None:
+    loop = scored(letters, tmp_path / "a", "train.steps=14", BEST, "train.average_count=2")
+    loop.validate = lambda step: Validation(step, 20.0 - step, 0.0, (), 0.0)
+    assert [step for step, *_ in loop.run().validations] == [3, 6, 9, 12, 14]
+    assert steps_of(to_average(tmp_path / "a", loop.config.train)) == [12, 14]
+
+
+def test_an_end_whose_validation_a_signal_broke_off_is_validated_when_the_run_is_resumed(
+    small_run: Path, tmp_path: Path
+) -> None:
+    run = copy_of(small_run, tmp_path / "run", steps=3, save_every=100, validate_every=2, average="best")
+    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    original, tried = Loop.validate_now, list[int]()
+
+    def broken_off(loop: Loop) -> None:
+        tried.append(loop.state.step)
+        if tried == [2, 3]:
+            loop.signals.number = signal.SIGINT
+            raise Stopped
+        original(loop)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "validate_now", broken_off)
+        with pytest.raises(Interrupted):
+            Trainer.resume(run).run()
+        assert not read_state(checkpoints(run / "checkpoints")[-1]).validated
+        Trainer.resume(run).run()
+    assert tried == [2, 3, 3]
+    assert [step for step, *_ in read_state(checkpoints(run / "checkpoints")[-1]).validations] == [2, 3]
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [event["step"] for event in events if event["event"] == "validation"] == [2, 3]
+
+
+def test_the_end_does_not_count_for_patience(tmp_path: Path, letters: Letters) -> None:
+    loop = scored(letters, tmp_path / "a", "train.steps=16", BEST, "train.patience=5")
+    assert loop.run().without_improvement == 4  # of 3, 6, 9, 12, 15 the first was best
 
 
 def test_the_last_are_saved_and_averaged_as_before(tmp_path: Path, letters: Letters) -> None:
@@ -97,7 +139,7 @@ def test_the_bundle_is_the_mean_of_the_best_and_the_log_names_them(small_run: Pa
     heard = Recorder()
     Trainer.resume(run, listener=heard).run()
     scores = {step: perplexity for step, perplexity, _ in read_state(checkpoints(run / "checkpoints")[-1]).validations}
-    assert list(scores) == [2, 4, 6]
+    assert list(scores) == [2, 4, 6, 7]
     best = sorted(sorted(scores, key=scores.__getitem__)[:2])
     weights = [read_weights(run / "checkpoints" / f"step-{step:08d}" / WEIGHTS) for step in best]
     for name, weight in read_weights(run / "model" / WEIGHTS).items():

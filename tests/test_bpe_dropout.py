@@ -28,6 +28,7 @@ from transduce.text import Subwords, Symbols
 from transduce.text.codec import SPECIALS
 from transduce.train.feed import Update, updates
 from transduce.train.loop import Loop
+from transduce.train.state import checkpoints, read_state
 from transduce.train.world import World
 from transduce.verify.resume import ending
 from trials import Order, Recorder, StopAfter, content, copy_of, train_through
@@ -226,16 +227,28 @@ class Tokens(Order):
         monkeypatch.setattr(Loop, "update", update)
 
 
+SHORT = {"batch_tokens": 1200, "micro_batch_tokens": 600}
+COOLED = {"batch_tokens": 250, "micro_batch_tokens": 250, "epochs": 2, "cooldown": 1.0}
+
+
+@pytest.mark.parametrize(("budget", "steps", "stops"), [(SHORT, 10, {2, 8}), (COOLED, 1000, {2, 40})])
 def test_a_run_that_is_broken_and_killed_ends_as_an_unbroken_one(
-    tmp_path: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    small_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget: dict[str, float],
+    steps: int,
+    stops: set[int],
 ) -> None:
-    settings = {"bpe_dropout": 0.1, "batch_tokens": 1200, "micro_batch_tokens": 600}
-    intervals = {"save_every": 2, "validate_every": 1000}
-    unbroken, broken = (
-        copy_of(small_run, tmp_path / name, steps=10, **settings, **intervals) for name in ("unbroken", "broken")
-    )
+    settings = {"bpe_dropout": 0.1, "save_every": 2, "validate_every": 1000, **budget}
+    unbroken, broken = (copy_of(small_run, tmp_path / name, steps=steps, **settings) for name in ("unbroken", "broken"))
     seen, heard = Tokens(monkeypatch), Recorder()
     Trainer.resume(unbroken, listener=heard).run()
+    updates = len(seen.pairs)
+    if "cooldown" in budget:  # the resumed run begins within the second epoch, which is longer or shorter
+        state = read_state(checkpoints(unbroken / "checkpoints")[-1])
+        assert updates - state.of_epoch < max(stops) < updates
+        assert updates != 2 * state.of_epoch
     assert sum("into subwords anew" in line for line in heard.said) == 1
     plain = recall(small_run).train.target.lengths
     assert all(tokens > plain[pairs].sum() for tokens, pairs in zip(seen.tokens, seen.pairs, strict=True))
@@ -244,8 +257,8 @@ def test_a_run_that_is_broken_and_killed_ends_as_an_unbroken_one(
     stale.mkdir(parents=True)
     (stale / "lines").write_bytes(b"half")
     (broken / EPOCHS / "0" / ".1.99.tmp").mkdir()
-    assert train_through(broken, StopAfter({2, 8}, signal.SIGINT)) == 2
+    assert train_through(broken, StopAfter(set(stops), signal.SIGINT)) == 2
     assert ending(broken) == ending(unbroken)
-    assert (seen.pairs[:10], seen.tokens[:10]) == (seen.pairs[10:], seen.tokens[10:])
+    assert (seen.pairs[:updates], seen.tokens[:updates]) == (seen.pairs[updates:], seen.tokens[updates:])
     assert not (unbroken / EPOCHS).exists()
     assert not (broken / EPOCHS).exists()

@@ -139,3 +139,12 @@ def test_a_given_interval_that_no_validation_comes_of_is_warned_of() -> None:
     assert resolved.validate_every == 1000
     assert "no validation before the end: train.validate_every = 1,000, and about 600 updates fit" in told[-1]
     assert not any("no validation" in line for line in resolve(train, Budget(0.06, 100, 1000), given=given)[1])
+
+
+def test_a_cool_down_without_a_budget_is_warned_of() -> None:
+    settings = ("train.cooldown=0.5", "train.steps=600")
+    endless, budgeted = (load_config(preset="tiny", settings=settings[:many]).train for many in (1, 2))
+    (warning,) = resolve(endless, calibration.budget(endless, 0.1, 100))[1]
+    assert "train.cooldown = 0.5 does nothing" in warning
+    assert "--minutes" in warning
+    assert not any("cooldown" in line for line in resolve(budgeted, calibration.budget(budgeted, 0.1, 100))[1])

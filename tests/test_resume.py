@@ -38,6 +38,14 @@ def test_a_finished_run_with_more_updates_is_the_longer_run(tmp_path: Path, smal
     assert steps == [5, 9]
 
 
+def test_more_updates_move_the_end_of_a_cool_down(tmp_path: Path, small_corpus: Path) -> None:
+    heard, settings = Recorder(), ("train.validate_every=1", "train.warmup_steps=1", "train.cooldown=1.0")
+    trainer(tmp_path / "run", small_corpus, "train.steps=4", *settings, listener=heard).run()
+    Trainer.resume(tmp_path / "run", more=4, listener=heard).run()
+    lowered = [report.learning_rate * report.step**0.5 / heard.reports[0].learning_rate for report in heard.reports]
+    assert lowered == pytest.approx([1, 3 / 4, 2 / 4, 1 / 4, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+
+
 @pytest.mark.parametrize(
     ("budget", "state", "steps"),
     [
@@ -80,19 +88,22 @@ def line(kind: str, **values: object) -> bytes:
     return json.dumps({"event": kind, **values}).encode() + b"\n"
 
 
-@pytest.mark.parametrize("due", [True, False])
-def test_a_log_is_cut_back_to_what_will_not_be_done_again(tmp_path: Path, due: bool) -> None:
+@pytest.mark.parametrize("validations", [(), ((2, 9.0, 1.0),), ((2, 9.0, 1.0), (4, 8.0, 2.0))])
+def test_a_log_is_cut_back_to_what_will_not_be_done_again(
+    tmp_path: Path, validations: tuple[tuple[int, float, float], ...]
+) -> None:
     log = tmp_path / "log.jsonl"
     early = [line("note", message="x"), line("report", step=3), line("checkpoint", step=4)]
     repeated = line("validation", step=4)
     late = [line("report", step=5), line("skipped", step=6), b'{"event": "rep']
     log.write_bytes(b"".join([*early, repeated, *late]))
-    cut_back(log, State(step=4), validation_due=due)
-    assert log.read_bytes() == b"".join(early if due else [*early, repeated])
+    state = State(step=4, validations=validations)
+    cut_back(log, state)
+    assert log.read_bytes() == b"".join([*early, repeated] if state.validated else early)
     before = log.stat().st_ino
-    cut_back(log, State(step=4), validation_due=due)
+    cut_back(log, state)
     assert log.stat().st_ino == before
-    cut_back(tmp_path / "none", State(), validation_due=False)
+    cut_back(tmp_path / "none", State())
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
 
 

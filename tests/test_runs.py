@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runs import cmudict, craft_parser, multi30k, options, student, tatoeba
-from runs.arm import WEIGHT
+from runs.arm import WEIGHT, Arm, BackTranslated
 from runs.command import RESULTS, Order
 from runs.page import MARK, PAGE, SECTIONS, page
 from runs.recipe import Recipe
@@ -22,6 +22,8 @@ from toy_treebank import write_treebank
 from transduce import Translator
 from transduce.bundle import open_bundle
 from transduce.config import Config, DataConfig, TrainConfig
+from transduce.decode.ctranslate2_engine import cores
+from transduce.decode.job import record_of
 from transduce.errors import Interrupted, UserError
 from transduce.evaluate.bleu import bleu, lowercased_moses_bleu
 from transduce.paper.craft import CRAFT
@@ -91,6 +93,13 @@ def test_a_result_says_how_it_came_about(order: Order, finished: Path) -> None:
     assert record["environment"] == read_history(finished).environment
     for path in (order.work, finished, Path.home()):
         assert str(path) not in json.dumps(record)
+
+
+def test_a_result_says_how_its_outputs_were_searched_for(order: Order, finished: Path) -> None:
+    assert open_bundle(finished).config.search.beam != 2
+    multi30k.publish(order)
+    config = written(order, "multi30k")["config"]
+    assert (config["search.beam"], config["search.extra_length"]) == (2, 3)
 
 
 def test_scores_are_those_of_the_outputs(order: Order, finished: Path) -> None:
@@ -227,6 +236,23 @@ def test_options_are_scored_on_validation_alone_and_gone_on_with(order: Order, m
         options.publish(trying(order, "train.ema=0.9"))
 
 
+def test_a_whole_back_translation_is_not_made_again(
+    order: Order, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[tuple[str, ...]] = []
+    monkeypatch.setattr(Arm, "train", lambda arm, out, listener, *more: trained.append(more))
+    monkeypatch.setattr("runs.arm.app", refuse("made again"))
+    arm = BackTranslated("arm", order.data, (), (), reverse=str(run))
+    (tmp_path / "arm.en-de.tsv").write_text("a\tb\n", encoding="utf-8")
+    arm.train(tmp_path / "arm", order.listener)
+    assert "arm.en-de.tsv" in trained[0][0]
+    monkeypatch.setattr("runs.arm.app", lambda words, standalone_mode: 130)
+    record_of(tmp_path / "arm.en-de.tsv").touch()
+    with pytest.raises(KeyboardInterrupt):
+        arm.train(tmp_path / "arm", order.listener)
+    assert len(trained) == 1, "what was broken off is not trained on"
+
+
 def test_an_arm_that_failed_is_named() -> None:
     with pytest.raises(UserError, match="ema: no space: the same command tries it again"):
         options.row("ema", 1, Failure("no space"))
@@ -251,6 +277,7 @@ def test_teacher_student_and_one_without_are_measured_on_the_same_lines(
     models = ("teacher", student.STUDENT, student.ALONE)
     assert [(row["model"], row["beam"]) for row in rows] == [(model, beam) for model in models for beam in (1, 5)]
     assert rows[0]["score"] == rows[2]["score"] == rows[4]["score"]  # one run stands for all
+    assert {row["workers"] for row in rows} == {cores()}
     assert all(len(row["seconds"]) == 2 and row["score"]["sentences"] == 5 for row in rows)
     assert rows[0]["parameters"] == Translator.load(finished).reference.model.num_parameters()
 

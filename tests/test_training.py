@@ -91,18 +91,37 @@ class Recorder(Listener):
         self.reports.append(report)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code", "settings"),
+    [(signal.SIGINT, 130, ["train.steps=24"]), (signal.SIGTERM, 143, ["train.steps=24", "train.cooldown=0.8"])],
+)
 def test_an_interrupted_and_resumed_run_ends_as_an_unbroken_one(
-    tmp_path: Path, small_corpus: Path, number: int, code: int
+    tmp_path: Path, small_corpus: Path, number: int, code: int, settings: list[str]
 ) -> None:
-    trainer(tmp_path / "unbroken", small_corpus, "train.steps=24").run()
+    trainer(tmp_path / "unbroken", small_corpus, *settings).run()
     with pytest.raises(Interrupted) as interruption:
-        trainer(tmp_path / "broken", small_corpus, "train.steps=24", listener=Interrupter(12, number)).run()
+        trainer(tmp_path / "broken", small_corpus, *settings, listener=Interrupter(12, number)).run()
     assert interruption.value.exit_code == code
     resumed = Recorder()
     Trainer.resume(tmp_path / "broken", listener=resumed).run()
     assert "resuming at step 12" in " ".join(resumed.notes)
     assert bundle_digest(tmp_path / "broken") == bundle_digest(tmp_path / "unbroken")
+
+
+@pytest.mark.parametrize("budget", ["train.steps=8", "train.minutes=8"])
+def test_a_cool_down_lowers_the_rate_over_the_last_updates(
+    tmp_path: Path, small_corpus: Path, monkeypatch: pytest.MonkeyPatch, budget: str
+) -> None:
+    monkeypatch.setattr(Loop, "seconds", property(lambda loop: 60.0 * loop.state.step))  # an update takes a minute
+    rates = {}
+    for cooldown in (0.0, 0.5):
+        heard = Recorder()
+        settings = (budget, "train.validate_every=2", f"train.cooldown={cooldown}")
+        trainer(tmp_path / str(cooldown), small_corpus, *settings, listener=heard).run()
+        rates[cooldown] = {report.step: report.learning_rate for report in heard.reports}
+        assert ("cool-down over the last 50%" in " ".join(heard.notes)) == bool(cooldown)
+    lowered = {step: rates[0.5][step] / rates[0.0][step] for step in (2, 4, 6, 8)}
+    assert lowered == pytest.approx({2: 1, 4: 1, 6: 0.75, 8: 0.25})  # as of what was spent before the update
 
 
 def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Path, small_corpus: Path) -> None:

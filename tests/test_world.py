@@ -106,6 +106,7 @@ def corpus(small_run: Path) -> list[str | Path]:
     """The arguments for a run on a few pairs."""
     directory = small_run.parent
     budget = [f"train.steps={STEPS}", "train.save_every=5", "train.validate_every=30", "data.max_ratio=20.0"]
+    budget.append("train.cooldown=0.5")
     settings = [word for setting in [*SMALL, *budget] for word in ("--set", setting)]
     return ["--source", directory / "train.en", "--target", directory / "train.de", "--preset", "tiny", *settings]
 

@@ -187,7 +187,7 @@ class Trainer:
         batching = make_batching(self.config.train, seen)
         if self.world.first:
             self._take_up(state, workers, batching)
-            cut_back(self.out / "log.jsonl", state, validation_due=state.validation_due(self.config.train))
+            cut_back(self.out / "log.jsonl", state)
         try_largest(workers, seen.train, batching, self.config)
         if newest is not None:
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")

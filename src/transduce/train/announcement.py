@@ -66,7 +66,9 @@ def describe_recipe(config: Config) -> str:
     train = config.train
     options = {"BPE-dropout": train.bpe_dropout, "word dropout": config.model.word_dropout, "R-Drop": train.r_drop}
     chosen = "".join(f", {name} {value:g}" for name, value in options.items() if value)
+    cools = train.cooldown and (train.steps or train.epochs or train.minutes)
+    cooldown = f", cool-down over the last {train.cooldown:.0%}" if cools else ""
     return (
-        f"{train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}, dropout {config.model.dropout}, "
-        f"label smoothing {train.label_smoothing}{chosen}, seed {train.seed}"
+        f"{train.batch_tokens:,} tokens an update, warm-up {train.warmup_steps:,}{cooldown}, "
+        f"dropout {config.model.dropout}, label smoothing {train.label_smoothing}{chosen}, seed {train.seed}"
     )

@@ -83,7 +83,7 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
     updates = budget.updates
     if updates is None:  # the last checkpoints come after the best one: that is how patience ends a run
         chosen = {} if "train.average" in given else {"average": "best"}
-        return train.model_copy(update={"patience": train.patience or PATIENCE, **chosen}), []
+        return train.model_copy(update={"patience": train.patience or PATIENCE, **chosen}), endless_cooldown(train)
     if train.minutes is not None:
         _refuse_too_short(train.minutes, budget)
     changes: dict[str, float] = {}
@@ -108,6 +108,14 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
             f"{updates:,} updates fit into {train.minutes:g} minutes: lower it, or give more minutes"
         )
     return resolved, told
+
+
+def endless_cooldown(train: TrainConfig) -> list[str]:
+    """A line for who asks for a cool-down in a run that only patience ends."""
+    if not train.cooldown:
+        return []
+    way_out = "give --minutes, train.steps or train.epochs"
+    return [f"train.cooldown = {train.cooldown:g} does nothing: the run has no budget whose end is known: {way_out}"]
 
 
 def _refuse_too_short(minutes: float, budget: Budget) -> None:

@@ -21,12 +21,15 @@ def out_of_time(train: TrainConfig, seconds: float) -> bool:
 
 
 def share(train: TrainConfig, state: State, *, seconds: float, updates_per_epoch: int) -> float | None:
-    """How much of the budget is spent, 0 to 1; None when only patience ends the run."""
+    """How much of the budget is spent, 0 to 1; None when only patience ends the run.
+
+    Epochs may differ in length: `updates_per_epoch` is for a state that does not know that of its own.
+    """
     shares = []
     if train.steps is not None:
         shares.append(state.step / train.steps)
     if train.epochs is not None:
-        shares.append((state.epoch + state.update / updates_per_epoch) / train.epochs)
+        shares.append((state.epoch + state.update / (state.of_epoch or updates_per_epoch)) / train.epochs)
     if train.minutes is not None:
         shares.append(seconds / 60 / train.minutes)
     return min(1.0, max(shares)) if shares else None

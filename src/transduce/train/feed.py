@@ -52,6 +52,7 @@ class Update:
     next_update: int
     pairs: Indices = field(default_factory=lambda: np.empty(0, np.int64))  # of all processes: which of the store's
     others: int = 0  # target tokens that other processes have
+    of_epoch: int = 0  # updates that its epoch has
 
     @property
     def tokens(self) -> int:
@@ -120,7 +121,7 @@ def updates(
                 pairs = np.concatenate(cuts[place])
                 others = int(fitted.target_lengths[pairs].sum()) - sum(batch.tokens for batch in batches)
                 last = place + 1 == len(cuts)
-                yield Update(batches, number + last, 0 if last else place + 1, pairs, others)
+                yield Update(batches, number + last, 0 if last else place + 1, pairs, others, len(cuts))
             update = 0
 
 

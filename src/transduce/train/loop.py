@@ -108,6 +108,8 @@ class Loop:
                     self.save()
                 while self.goes_on():
                     self.go_on()
+                if self.config.train.average != "last" and not self.state.validated:
+                    self.validate_end()
             except Stopped:
                 raise self.interruption() from None
             self.save()
@@ -175,7 +177,11 @@ class Loop:
                     update = next(feed)
                     self.update(update)
                     self.state = replace(
-                        self.state, step=self.state.step + 1, epoch=update.next_epoch, update=update.next_update
+                        self.state,
+                        step=self.state.step + 1,
+                        epoch=update.next_epoch,
+                        update=update.next_update,
+                        of_epoch=update.of_epoch,
                     )
                     self.after_update()
         except Diverged:
@@ -226,6 +232,12 @@ class Loop:
         if validation is not None:
             self.listener.validated(validation)
         self.reported = time.monotonic()
+
+    def validate_end(self) -> None:
+        """Only who was validated can be among the best; patience counts regular validations alone."""
+        patience = self.state.without_improvement
+        self.validate_now()
+        self.state = replace(self.state, without_improvement=min(patience, self.state.without_improvement))
 
     def judge(self) -> None:
         """Read which updates were left out and tell of them."""

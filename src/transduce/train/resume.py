@@ -45,18 +45,18 @@ def differences(state: State, workers: Workers) -> str | None:
     return f"{', '.join(changed)}: training goes on, but not bit for bit as an unbroken run would"
 
 
-def cut_back(log: Path, state: State, *, validation_due: bool) -> None:
-    """Remove from a log what is done again from `state` on: later steps, a validation that is due, half a line."""
+def cut_back(log: Path, state: State) -> None:
+    """Remove from a log what is done again from `state` on: later steps, a validation it knows not of, half a line."""
     if not log.is_file():
         return
     lines = log.read_bytes().split(b"\n")
-    kept = [line for line in lines if line and not _repeated(line, state, validation_due)]
+    kept = [line for line in lines if line and not _repeated(line, state)]
     text = b"".join(line + b"\n" for line in kept)
     if text != b"\n".join(lines):
         write_file(log, text)
 
 
-def _repeated(line: bytes, state: State, validation_due: bool) -> bool:
+def _repeated(line: bytes, state: State) -> bool:
     try:
         event: Any = json.loads(line)
     except ValueError:  # half a line, as a killed run leaves
@@ -64,4 +64,4 @@ def _repeated(line: bytes, state: State, validation_due: bool) -> bool:
     step = event.get("step") if isinstance(event, dict) else None
     if not isinstance(step, int):
         return False
-    return step > state.step or (validation_due and step == state.step and event.get("event") == "validation")
+    return step > state.step or (step == state.step and not state.validated and event.get("event") == "validation")

@@ -53,6 +53,7 @@ class State:
     step: int = 0
     epoch: int = 0
     update: int = 0
+    of_epoch: int = 0  # updates of the epoch that the last one was in; 0: not known
     seconds: float = 0.0
     best_perplexity: float | None = None
     without_improvement: int = 0
@@ -74,10 +75,14 @@ class State:
             validations=(*self.validations, (self.step, perplexity, bleu)),
         )
 
+    @property
+    def validated(self) -> bool:
+        """Whether this very step was."""
+        return bool(self.validations) and self.validations[-1][0] == self.step
+
     def validation_due(self, train: TrainConfig) -> bool:
         """Whether this step is to be validated and was not: a signal came."""
-        done = bool(self.validations) and self.validations[-1][0] == self.step
-        return self.step > 0 and self.step % train.validate_every == 0 and not done
+        return self.step > 0 and self.step % train.validate_every == 0 and not self.validated
 
     def equals(self, other: State) -> bool:
         """Whether the two lead to the same run, whatever the clock says and whoever saved them."""
