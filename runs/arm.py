@@ -10,6 +10,7 @@ from runs.command import Order
 from runs.recipe import Recipe, both_sides, train
 from runs.record import numbers
 from transduce.cli import app
+from transduce.decode.job import record_of
 from transduce.errors import UserError
 from transduce.paper.grid import Failure, Numbers, Outcome
 from transduce.train.progress import Listener
@@ -50,6 +51,12 @@ def succeeded(name: str, outcome: Outcome) -> Numbers:
     return outcome
 
 
+def obeyed(*words: str) -> None:
+    """A command of `transduce`, to its end; one that Ctrl-C ended stops the arm too."""
+    if app(list(words), standalone_mode=False):
+        raise KeyboardInterrupt
+
+
 @dataclass(frozen=True)
 class Other(Arm):
     """A model that arms need and nobody scores."""
@@ -71,13 +78,13 @@ class Distilled(Arm):
     def train(self, out: Path, listener: Listener, *more: str) -> None:
         """On what the teacher says of the sources of Multi30k."""
         if out.with_name(f"{out.name}.distill.json").is_file():
-            app(["distill", "--resume", str(out)], standalone_mode=False)
+            obeyed("distill", "--resume", str(out))
             return
         (source, _), valid = (multi30k.sides(self.data, part) for part in ("train", "val"))
         named = ["--source", str(source), "--valid-source", str(valid[0]), "--valid-target", str(valid[1])]
         settings = [word for each in (*self.settings, *more) for word in ("--set", each)]
         command = ["distill", str(out.parent / self.teacher), "--out", str(out), "--preset", self.preset]
-        app([*command, *named, *settings], standalone_mode=False)
+        obeyed(*command, *named, *settings)
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,9 @@ class BackTranslated(Arm):
         """On both."""
         made = out.with_name(f"{out.name}.en-de.tsv").absolute()
         _, german = both_sides(self.data / "tatoeba-en-de", "train")
-        if not (out / "config.toml").is_file():
+        if not made.is_file() or record_of(made).is_file():  # else it is whole
             command = ["backtranslate", str(out.parent / self.reverse), str(german), "-o", str(made), "--beam", "1"]
-            app([*command, "--lang", "de"], standalone_mode=False)
+            obeyed(*command, "--lang", "de")
         super().train(out, listener, f'data.corpora=[{{pairs=["{made}"], weight={WEIGHT}}}]', *more)
 
 

@@ -1,4 +1,4 @@
-"""The published pronouncer: CMUdict's standard split, 60 minutes of one core.
+"""The published pronouncer: CMUdict's standard split, 110 minutes of one core.
 
     python -m runs.cmudict --work DIRECTORY
     python -m runs.cmudict --work DIRECTORY --set search.beam=8
@@ -20,9 +20,10 @@ from transduce.paper.result import Table
 
 NAME, PRESET = "cmudict", "pronounce"
 SETTINGS = (
-    "train.minutes=60",
+    "train.minutes=110",
     "train.threads=1",
     "train.precision=bfloat16",
+    "train.cooldown=0.5",
     "train.ema=0.999",
     "train.average=best_bleu",
     "search.beam=8",
@@ -34,7 +35,9 @@ PUBLISHED = (
 )
 TEXT = (
     "{words:,} test words of the standard split, no stress marks; [pronouncing.md](pronouncing.md) says how they are "
-    "scored. The first two are from the README of GitHub cmusphinx/g2p-seq2seq, the third is quoted from memory."
+    "scored. The first two are from the README of GitHub cmusphinx/g2p-seq2seq, the third is quoted from memory. The "
+    "test words are scored once for each model that is published: the one before this, of 60 minutes with dropout 0.25 "
+    "and without a cool-down, had a WER of 25.15."
 )
 
 
@@ -50,7 +53,7 @@ def publish(order: Order) -> None:
         return
     test = score(order, run, "test", recipe)
     found = {part: {**asdict(each), "wer": each.wer, "per": each.per} for part, each in (("dev", dev), ("test", test))}
-    record = write_record(order.results, NAME, run, scores=found)
+    record = write_record(order.results, NAME, run, search=recipe.search, scores=found)
     order.listener.note(show(record))
 
 

@@ -49,7 +49,7 @@ def publish(order: Order) -> None:
     if order.tried:
         return
     scores["test"] = score(order, directory, treebank, treebank.test, search)
-    record = write_record(order.results, NAME, run, about=about(config), scores=scores)
+    record = write_record(order.results, NAME, run, search=recipe.search, about=about(config), scores=scores)
     order.listener.note(show(record))
 
 

@@ -1,4 +1,4 @@
-"""Models as they were after so many minutes of a run, each as the bundle that would have ended it there."""
+"""Models as they were after so many minutes of a run, each as a bundle of the checkpoints that there were."""
 
 from __future__ import annotations
 

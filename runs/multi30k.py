@@ -1,4 +1,4 @@
-"""The published translator of Multi30k, English to German: an hour of one core.
+"""The published translator of Multi30k, English to German: 110 minutes of one core.
 
     python -m runs.multi30k --work DIRECTORY
     python -m runs.multi30k --work DIRECTORY --set train.r_drop=3
@@ -19,7 +19,7 @@ from transduce.paper.result import Table
 
 NAME, PRESET = "multi30k", "tiny"
 SETTINGS = (
-    "train.minutes=56",
+    "train.minutes=110",
     "train.threads=1",
     "train.precision=bfloat16",
     'text.normalize=["lower"]',  # the published scores are of lower-cased text
@@ -28,6 +28,7 @@ SETTINGS = (
     "model.dropout=0.35",
     "train.warmup_steps=500",
     "train.learning_rate=0.6",
+    "train.cooldown=0.5",
     "train.ema=0.999",
     "train.average=best_bleu",
     "search.beam=5",
@@ -36,9 +37,10 @@ SETTINGS = (
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 PUBLISHED = {"test_2016_flickr": 41.02, "test_2017_flickr": 33.36, "test_2017_mscoco": 29.88}
 TEXT = (
-    "Settings were chosen by the score of the validation set; the test sets were scored once. Ours is 256 wide. "
-    "Published: a text-only Transformer of 4 + 4 layers, d_model 128, beam 5 (Wu et al. 2021); its scores of 2017 are "
-    "quoted from memory."
+    "Settings were chosen by the score of the validation set; the test sets are scored once for each model that is "
+    "published: the one before this, of 56 minutes without a cool-down, had 40.77 on test_2016_flickr. Ours is 256 "
+    "wide. Published: a text-only Transformer of 4 + 4 layers, d_model 128, beam 5 (Wu et al. 2021); its scores of "
+    "2017 are quoted from memory."
 )
 
 
@@ -51,7 +53,8 @@ def publish(order: Order) -> None:
     if order.tried:
         return
     measured = {part: [numbers(score) for score in scores(order, run, part, recipe)] for part in TESTS}
-    record = write_record(order.results, NAME, run, scores={"val": [numbers(each) for each in valid], **measured})
+    found = {"val": [numbers(each) for each in valid], **measured}
+    record = write_record(order.results, NAME, run, search=recipe.search, scores=found)
     order.listener.note(show(record))
 
 

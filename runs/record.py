@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
@@ -23,9 +24,13 @@ Record = dict[str, Any]
 PATHS = ("store", "start")  # keys whose values are paths, beside the files of data
 
 
-def write_record(results: Path, name: str, run: Path, **measured: object) -> Record:
-    """Write results/NAME.json: the measured values, and how the run came about that they are of."""
+def write_record(results: Path, name: str, run: Path, *, search: Mapping[str, Any], **measured: object) -> Record:
+    """Write results/NAME.json: the measured values, and how the run came about that they are of.
+
+    `search` is what outputs were searched by beyond the run's own settings, which may be of another day.
+    """
     config, state = open_bundle(run).config, read_state(checkpoints(run / "checkpoints")[-1])
+    config = config.model_copy(update={"search": config.search.model_copy(update=dict(search))})
     record: Record = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "command": f"python -m runs.{name} --work DIRECTORY",
