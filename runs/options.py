@@ -27,7 +27,7 @@ SETTINGS = ("train.minutes=20", "train.threads=1", 'text.normalize=["lower"]', "
 SEEDS = (1, 2, 3)
 BASELINE = "none"
 ARMS: dict[str, tuple[str, ...]] = {
-    "train.bpe_dropout = 0.05": ("train.bpe_dropout=0.05",),
+    "train.bpe_dropout = 0.1": ("train.bpe_dropout=0.1",),
     "train.r_drop = 3": ("train.r_drop=3.0",),
     "model.word_dropout = 0.1": ("model.word_dropout=0.1",),
     "train.ema = 0.998": ("train.ema=0.998",),

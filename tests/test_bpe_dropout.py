@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 import signal
+import subprocess
+import sys
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -26,6 +31,8 @@ from transduce.errors import ConfigError, UserError
 from transduce.settings import load_config
 from transduce.text import Subwords, Symbols
 from transduce.text.codec import SPECIALS
+from transduce.text.merges import Merges
+from transduce.text.subwords import SMALLEST
 from transduce.train.feed import Update, updates
 from transduce.train.loop import Loop
 from transduce.train.state import checkpoints, read_state
@@ -48,11 +55,54 @@ def test_subwords_that_are_cut_anew_are_the_same_text(lines: list[str], dropout:
 def test_what_is_drawn_follows_from_the_seed_whatever_was_drawn_before_and_wherever() -> None:
     first = CODEC.cut_anew(IDS, dropout=0.2, seed=7)
     assert CODEC.cut_anew(IDS, dropout=0.2, seed=8) != first
-    assert CODEC.cut_anew(IDS[:5], dropout=0.2, seed=7) == first[:5]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: Subwords(MODEL).cut_anew(IDS, dropout=0.2, seed=7), range(8)))
     assert all(each == first for each in found)
     assert CODEC.encode_many(LINES) == IDS, "and what is not training stays as it was"
+
+
+def test_another_process_draws_the_same(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(MODEL)
+    (tmp_path / "ids.json").write_text(json.dumps(IDS), encoding="utf-8")
+    program = (
+        "import json, pathlib; from transduce.text import Subwords\n"
+        "codec = Subwords(pathlib.Path('model').read_bytes())\n"
+        "ids = json.loads(pathlib.Path('ids.json').read_text())\n"
+        "print(json.dumps(codec.cut_anew(ids, dropout=0.2, seed=7)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == CODEC.cut_anew(IDS, dropout=0.2, seed=7)
+
+
+@given(lines=st.lists(LINE | HOSTILE, max_size=5))
+def test_with_every_merge_the_subwords_are_those_of_sentencepiece(lines: list[str]) -> None:
+    ids = CODEC.encode_many(lines)
+    assert CODEC.cut_anew(ids, dropout=0.0, seed=1) == ids
+    assert Subwords(MODEL).cut_anew([], dropout=0.5, seed=1) == []
+
+
+def test_each_possible_merge_is_left_out_by_itself_at_every_step() -> None:
+    pieces = ["<s>", "ab", "bc", "abc", "_", "a", "b", "c"]
+    merges, count, dropout = Merges(pieces, whole=1, space="_"), 40_000, 0.3
+    cut = merges.cut_anew([[3]] * count, dropout=dropout, seed=1)
+    found = Counter(" ".join(pieces[id] for id in ids) for ids in cut)
+    kept = 1 - dropout
+    expected = {  # ab is older than bc; what is left of either can become abc
+        "a b c": dropout**2,
+        "ab c": kept * dropout,
+        "a bc": dropout * kept * dropout,
+        "abc": kept * kept + dropout * kept * kept,
+    }
+    assert sum(expected.values()) == pytest.approx(1)
+    assert set(found) == set(expected)
+    for pattern, share in expected.items():
+        assert found[pattern] / count == pytest.approx(share, abs=5 * math.sqrt(share * (1 - share) / count))
+
+
+def test_a_vocabulary_without_merges_is_cut_into_its_letters() -> None:
+    codec = Subwords.learn(["a b"], vocabulary=SMALLEST, seed=1, sample_lines=1).codec
+    ids = codec.encode_many(["a b", ""])
+    assert codec.cut_anew(ids, dropout=0.5, seed=1) == ids
 
 
 def test_the_more_merges_are_left_out_the_shorter_are_the_pieces() -> None:
@@ -228,10 +278,10 @@ class Tokens(Order):
 
 
 SHORT = {"batch_tokens": 1200, "micro_batch_tokens": 600}
-COOLED = {"batch_tokens": 250, "micro_batch_tokens": 250, "epochs": 2, "cooldown": 1.0}
+COOLED = {"batch_tokens": 100, "micro_batch_tokens": 100, "epochs": 2, "cooldown": 1.0}
 
 
-@pytest.mark.parametrize(("budget", "steps", "stops"), [(SHORT, 10, {2, 8}), (COOLED, 1000, {2, 40})])
+@pytest.mark.parametrize(("budget", "steps", "stops"), [(SHORT, 10, {2, 8}), (COOLED, 1000, {2, 100})])
 def test_a_run_that_is_broken_and_killed_ends_as_an_unbroken_one(
     tmp_path: Path,
     small_run: Path,
@@ -251,7 +301,9 @@ def test_a_run_that_is_broken_and_killed_ends_as_an_unbroken_one(
         assert updates != 2 * state.of_epoch
     assert sum("into subwords anew" in line for line in heard.said) == 1
     plain = recall(small_run).train.target.lengths
-    assert all(tokens > plain[pairs].sum() for tokens, pairs in zip(seen.tokens, seen.pairs, strict=True))
+    longer = [tokens - plain[pairs].sum() for tokens, pairs in zip(seen.tokens, seen.pairs, strict=True)]
+    assert min(longer) >= 0
+    assert np.mean(np.sign(longer)) > 0.9, "nearly every update"
     assert len({pair for pairs in seen.pairs for pair in pairs}) < sum(map(len, seen.pairs)), "more than one epoch"
     stale = broken / EPOCHS / "0" / "0"
     stale.mkdir(parents=True)

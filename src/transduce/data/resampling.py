@@ -1,8 +1,8 @@
 """BPE-dropout (Provilkov et al. 2020): the training pairs cut into subwords anew for each epoch.
 
 An epoch has a store of its own, which follows from the seed and the epoch's number alone: it can be made again at any
-time, so that a resumed run sees what an unbroken one does. The texts are not read again, as ids decode to their text.
-Pair i is the same pair in every epoch's store.
+time, so that a resumed run sees what an unbroken one does. The texts are not read again: ids are taken apart into
+letters. Pair i is the same pair in every epoch's store.
 """
 
 from __future__ import annotations
@@ -109,5 +109,4 @@ def as_subwords(codecs: tuple[Codec, Codec], dropout: float) -> tuple[Subwords, 
 
 
 def _seed(*numbers: int) -> int:
-    """31 bits: SentencePiece takes the highest number of 32 for none."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

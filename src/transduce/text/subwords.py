@@ -10,15 +10,16 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from io import BytesIO
-from threading import Lock
 from typing import Final
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from transduce.config import Step
 from transduce.errors import CodecError
 from transduce.text.codec import BOS, EOS, PAD, SPECIALS, UNK, Codec, Kind, Learned, describe_vocabulary
+from transduce.text.merges import Merges
 from transduce.text.normalize import normalize
 
 BYTES = 256
@@ -40,7 +41,6 @@ _UNLEARNABLE = frozenset("\0\t\n\r▁▅")  # it drops them, takes them for its 
 _LIKE_A_SPECIAL = re.compile(r"<(?=(?:pad|unk|/?s|0x[0-9A-F]{2})>)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINES_PER_THREAD = 1000
-_SEEDING = Lock()  # the seed is the process's
 
 
 class Subwords(Codec):
@@ -127,19 +127,12 @@ class Subwords(Codec):
         return encoded
 
     def cut_anew(self, sequences: Sequence[Sequence[int]], *, dropout: float, seed: int) -> list[list[int]]:
-        """Other ids of the same texts: BPE-dropout leaves out merges, each with this probability.
+        """Other ids of the same texts: BPE-dropout leaves out merges, each with this probability."""
+        return self._merges.cut_anew(sequences, dropout=dropout, seed=seed)
 
-        What is drawn follows from the arguments alone: SentencePiece has a generator for each thread, seeded when it
-        is first used there, and gives a batch for one thread a thread of its own.
-        """
-        texts = self._model.decode([[int(id) for id in ids] for ids in sequences]) if sequences else []
-        parts = [text.split(SPACE_MARK) for text in texts]
-        with _SEEDING:
-            set_random_generator_seed(seed)
-            lines = [part for each in parts for part in each]
-            found = self._model.encode(lines, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1)
-        cut = iter(found)
-        return [self._with_marks([next(cut) for _ in each]) for each in parts]
+    @cached_property
+    def _merges(self) -> Merges:
+        return Merges(self.pieces(range(self.size)), whole=len(SPECIALS) + BYTES, space=SPACE_MARK)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids; bytes that are not UTF-8 give U+FFFD, and a newline gives a space."""
