@@ -38,6 +38,7 @@ class Candidate:
 CANDIDATES = {
     "tiny": Candidate("tiny"),
     "tiny, dropout 0.1": Candidate("tiny", ("model.dropout=0.1",)),
+    "tiny, cool-down 0.5": Candidate("tiny", ("train.cooldown=0.5",)),
     "tiny, vocabulary 2,000": Candidate("tiny", ("text.vocabulary=2000",)),
     "small": Candidate("small"),
     "small, dropout 0.1": Candidate("small", ("model.dropout=0.1",)),
@@ -54,10 +55,10 @@ class Course:
 
 
 COURSES = {
-    Course("multi30k", 29_000, 15): ("tiny", "tiny, dropout 0.1", "small"),
+    Course("multi30k", 29_000, 15): ("tiny", "tiny, dropout 0.1", "tiny, cool-down 0.5", "small"),
     Course("tatoeba-en-de", 160_000, 15): ("tiny", "tiny, dropout 0.1", "small, dropout 0.1"),
-    Course("tatoeba-en-de", 20_000, 10): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
-    Course("multi30k", 3_000, 6): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
+    Course("tatoeba-en-de", 20_000, 8): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
+    Course("multi30k", 3_000, 5): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
 }
 """Each with those that might be best."""
 
