@@ -12,15 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from io import BytesIO
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from transduce.config import Step
 from transduce.errors import CodecError
 from transduce.text.codec import BOS, EOS, PAD, SPECIALS, UNK, Codec, Kind, Learned, describe_vocabulary
-from transduce.text.merges import Merges
 from transduce.text.normalize import normalize
+
+if TYPE_CHECKING:
+    from transduce.text.merges import Merges
 
 BYTES = 256
 SMALLEST = len(SPECIALS) + BYTES + 1
@@ -132,6 +134,8 @@ class Subwords(Codec):
 
     @cached_property
     def _merges(self) -> Merges:
+        from transduce.text.merges import Merges  # brings numpy, which `--help` does without
+
         return Merges(self.pieces(range(self.size)), whole=len(SPECIALS) + BYTES, space=SPACE_MARK)
 
     def decode(self, ids: Sequence[int]) -> str:
