@@ -28,6 +28,7 @@ from transduce.errors import RunError
 TIMEOUT = timedelta(minutes=30)  # for a rank that does not answer
 PATIENCE = timedelta(days=1)  # for what rank 0 does alone: preparing data, validating
 ENDING = 3.0  # seconds that a process may take to be gone after it let go of its connections
+LETTING_GO = 0.2  # seconds for gloo's threads to drop their last tensors
 BUCKET = 25 * 2**20  # bytes that travel together, as DDP has it
 
 
@@ -138,6 +139,7 @@ def joined() -> Iterator[World]:
         raise RunError(f"rank {rank} of {size}: cannot meet the others: {error}: start them by torchrun") from error
     yield world
     dist.destroy_process_group()  # not after an error: others may never answer, and the end of the process tells them
+    time.sleep(LETTING_GO)  # a thread that is late to this needs Python, and aborts a process whose Python is gone
 
 
 def restarted() -> bool:
