@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter
 from benchmarks.contenders import OURS, TORCH_NN
 from benchmarks.shapes import Shape
 from benchmarks.translators import OURS as OUR_TRANSLATOR
+from transduce.train.environment import processor
 
 
 @dataclass(frozen=True)
@@ -291,15 +291,5 @@ def this_machine() -> Machine:
     import torch
 
     version = torch.__version__.partition("+")[0]
-    return Machine(date.today().isoformat(), processor(), torch.get_num_threads(), version)
-
-
-def processor() -> str:
-    """Its name, as Linux tells it, and how many of its cores there are."""
-    cores = os.cpu_count()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
-    except OSError:
-        return f"{platform.machine()}, {cores} cores"
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.machine()}, {cores} cores"
+    name = f"{processor()}, {os.cpu_count()} cores"
+    return Machine(date.today().isoformat(), name, torch.get_num_threads(), version)

@@ -21,7 +21,7 @@ from no_skip import import_or_skip
 from transduce import Listener, Report, Sample, Validation
 from transduce.config import Config, TrainConfig
 from transduce.errors import Interrupted, MissingExtra, UserError
-from transduce.train.environment import environment, package_commit
+from transduce.train.environment import environment, package_commit, processor
 from transduce.train.history import read_history
 from transduce.train.progress import Listeners, Log, told
 from transduce.train.recorders import recorders
@@ -174,6 +174,18 @@ def test_a_full_disk_under_the_log_names_the_file_and_the_bytes(
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(UserError, match=r"log\.jsonl: cannot write \d+ bytes: No space left on device"):
         Log(tmp_path / "log.jsonl").note("x")
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "told"),
+    [
+        ("cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\n\ncpu family\t: 26\n", "EPYC (family 25, model 17)"),
+        ("model name\t: Neoverse\n", "Neoverse"),
+    ],
+)
+def test_processors_of_one_name_are_told_apart(cpuinfo: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: cpuinfo)
+    assert processor() == told
 
 
 def test_the_environment_names_no_host_user_or_path() -> None:

@@ -23,7 +23,7 @@ def environment(train: TrainConfig) -> dict[str, str]:
         "python": platform.python_version(),
         **{package: version(package) for package in PACKAGES},
         "system": f"{platform.system()} {platform.release()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": str(os.cpu_count()),
         **_torch(train),
     }
@@ -47,12 +47,16 @@ def _git(directory: Path, *words: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Its name; with family and model, by which generations differ that virtual machines give one name."""
+    facts: dict[str, str] = {}
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+            key, _, value = line.partition(":")
+            facts.setdefault(key.strip(), value.strip())
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    numbers = [f"{key.rpartition(' ')[2]} {facts[key]}" for key in ("cpu family", "model") if facts.get(key)]
+    return f"{name} ({', '.join(numbers)})" if numbers else name
 
 
 def _torch(train: TrainConfig) -> dict[str, str]:
