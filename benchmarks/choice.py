@@ -39,8 +39,7 @@ CANDIDATES = {
     "tiny": Candidate("tiny"),
     "tiny, dropout 0.1": Candidate("tiny", ("model.dropout=0.1",)),
     "tiny, cool-down 0.5": Candidate("tiny", ("train.cooldown=0.5",)),
-    "tiny, vocabulary 2,000": Candidate("tiny", ("text.vocabulary=2000",)),
-    "small": Candidate("small"),
+    "tiny, dropout 0.1, cool-down 0.5": Candidate("tiny", ("model.dropout=0.1", "train.cooldown=0.5")),
     "small, dropout 0.1": Candidate("small", ("model.dropout=0.1",)),
 }
 
@@ -55,10 +54,15 @@ class Course:
 
 
 COURSES = {
-    Course("multi30k", 29_000, 15): ("tiny", "tiny, dropout 0.1", "tiny, cool-down 0.5", "small"),
+    Course("multi30k", 29_000, 15): (
+        "tiny",
+        "tiny, dropout 0.1",
+        "tiny, cool-down 0.5",
+        "tiny, dropout 0.1, cool-down 0.5",
+    ),
     Course("tatoeba-en-de", 160_000, 15): ("tiny", "tiny, dropout 0.1", "small, dropout 0.1"),
-    Course("tatoeba-en-de", 20_000, 8): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
-    Course("multi30k", 3_000, 5): ("tiny", "tiny, dropout 0.1", "tiny, vocabulary 2,000"),
+    Course("tatoeba-en-de", 20_000, 8): ("tiny", "tiny, dropout 0.1"),
+    Course("multi30k", 3_000, 5): ("tiny", "tiny, dropout 0.1"),
 }
 """Each with those that might be best."""
 
