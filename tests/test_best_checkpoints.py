@@ -87,9 +87,13 @@ def test_an_end_whose_validation_a_signal_broke_off_is_validated_when_the_run_is
     assert [event["step"] for event in events if event["event"] == "validation"] == [2, 3]
 
 
-def test_the_end_does_not_count_for_patience(tmp_path: Path, letters: Letters) -> None:
+@pytest.mark.parametrize("end", [1.0, 9.0])
+def test_the_end_does_not_count_for_patience(tmp_path: Path, letters: Letters, end: float) -> None:
     loop = scored(letters, tmp_path / "a", "train.steps=16", BEST, "train.patience=5")
-    assert loop.run().without_improvement == 4  # of 3, 6, 9, 12, 15 the first was best
+    loop.validate = lambda step: Validation(step, {**SCORES, 16: end}[step], 0.0, (), 0.0)
+    state = loop.run()
+    assert state.validations[-1] == (16, end, 0.0)
+    assert (state.without_improvement, state.best_perplexity) == (4, 2.0)  # of 3, 6, 9, 12, 15 the first was best
 
 
 def test_the_last_are_saved_and_averaged_as_before(tmp_path: Path, letters: Letters) -> None:

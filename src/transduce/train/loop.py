@@ -91,6 +91,7 @@ class Loop:
         self.signals = Signals(listener)
         self.tally = Tally.empty()
         self.left_out: Verdict | None = None
+        self.rate = 0.0
         self.started = self.reported = time.monotonic() - state.seconds
         self.time_up = out_of_time(config.train, state.seconds)
         self.spent = self.share(state.seconds)
@@ -194,7 +195,8 @@ class Loop:
         check = self.signals.check if alone else go_on  # one rank must not leave the others in the middle
         loss = self.workers.backward(update.batches, step, others=update.others, scale=self.guard.scale, check=check)
         loss = self.workers.exchange(loss)
-        made = self.guard.apply(step, update.pairs, loss, self.learning_rate(step))
+        self.rate = self.learning_rate(step)
+        made = self.guard.apply(step, update.pairs, loss, self.rate)
         if self.average is not None:
             self.average.update(made)
         self.tally.add(loss, update.tokens, made)
@@ -235,9 +237,9 @@ class Loop:
 
     def validate_end(self) -> None:
         """Only who was validated can be among the best; patience counts regular validations alone."""
-        patience = self.state.without_improvement
+        before = self.state
         self.validate_now()
-        self.state = replace(self.state, without_improvement=min(patience, self.state.without_improvement))
+        self.state = replace(before, validations=self.state.validations)
 
     def judge(self) -> None:
         """Read which updates were left out and tell of them."""
@@ -328,7 +330,7 @@ class Loop:
                 loss=self.tally.loss,
                 perplexity=self.tally.perplexity,
                 accuracy=self.tally.accuracy,
-                learning_rate=self.learning_rate(self.state.step),
+                learning_rate=self.rate,
                 tokens_per_second=self.tally.tokens / (now - self.reported),
                 seconds=self.seconds,
                 remaining=self.seconds * (1 - spent) / spent if spent else None,
