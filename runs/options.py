@@ -23,7 +23,16 @@ from transduce.paper.grid import Outcome, cores, key, run_grid
 from transduce.paper.result import Table
 
 NAME = "options"
-SETTINGS = ("train.minutes=20", "train.threads=1", 'text.normalize=["lower"]', "search.beam=5")
+SETTINGS = (
+    "train.minutes=20",
+    "train.threads=1",
+    'text.normalize=["lower"]',
+    "model.dropout=0.1",  # in few epochs the preset's holds it up
+    "train.warmup_steps=300",  # these three would follow from an estimate of the updates, which differs by arm and hour
+    "train.validate_every=500",
+    "train.save_every=100",
+    "search.beam=5",
+)
 SEEDS = (1, 2, 3)
 BASELINE = "none"
 ARMS: dict[str, tuple[str, ...]] = {
@@ -31,7 +40,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "train.r_drop = 3": ("train.r_drop=3.0",),
     "model.word_dropout = 0.1": ("model.word_dropout=0.1",),
     "train.ema = 0.998": ("train.ema=0.998",),
-    "train.average = best": ("train.average=best",),
+    "train.average = best": ("train.average=best", "train.validate_every=100"),
     "train.cooldown = 0.5": ("train.cooldown=0.5",),
     "8 encoder layers, 1 decoder layer": ("model.encoder_layers=8", "model.decoder_layers=1"),
 }

@@ -1,4 +1,4 @@
-"""What time buys: one run of 120 minutes on Tatoeba's sentences, scored as it was after 15, 30, 60 and 120 of them.
+"""What time buys: one run of 120 minutes on Tatoeba's sentences, scored as it was by 15, 30, 60 and 120 of them.
 
     python -m runs.tatoeba --work DIRECTORY
 
@@ -74,7 +74,7 @@ def show(record: Record) -> str:
     """The result for docs/results.md."""
     rows = [
         [
-            f"{test['minutes']:g}",
+            f"{test['seconds'] / 60:.0f}",
             f"{test['updates']:,}",
             f"{dev['scores'][0]['value']:.2f}",
             f"{test['scores'][0]['value']:.2f}",
@@ -85,8 +85,9 @@ def show(record: Record) -> str:
     heading = ["minutes", "updates", "development BLEU", "test BLEU", "test chrF2"]
     sentences = record["scores"]["test"][0]["scores"][0]["sentences"]
     text = (
-        f"One run, as it was after so many minutes; sacreBLEU and chrF2 of {sentences:,} test sentences. The learning "
-        "rate falls to 0 over the second half; a run that is to end earlier cools down earlier, and may do better."
+        f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU and chrF2 of "
+        f"{sentences:,} test sentences. The learning rate falls to 0 over the second half; a run that is to end "
+        "earlier cools down earlier, and may do better."
     )
     title = "Tatoeba, English to German: what time buys"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))

@@ -15,6 +15,7 @@ from transduce.data.batching import Batching
 from transduce.settings import load_config, presets
 from transduce.train import calibration, choice
 from transduce.train.choice import (
+    FEW_EPOCHS,
     TABLE,
     Row,
     Size,
@@ -83,24 +84,56 @@ def test_no_preset_is_chosen_whose_warm_up_would_be_shortened() -> None:
 
 def test_every_setting_of_the_table_is_one() -> None:
     for row in TABLE:
-        config = load_config(preset=row.preset, settings=row.settings)
-        for setting in row.settings:
+        config = load_config(preset=row.preset, settings=[*row.settings, *row.few])
+        for setting in (*row.settings, *row.few):
             section, key, value = re.split("[.=]", setting, maxsplit=2)
             assert str(getattr(getattr(config, section), key)) == value
 
 
 def test_the_documentation_has_the_table() -> None:
     page = (Path(__file__).parent.parent / "docs" / "planning.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\| ([\d,]+) \| (\w+) \| ([\d,]+) \| (?:`(.*)` )?\|$", page, re.MULTILINE)
-    rows = [(f"{row.pairs:,}", row.preset, f"{row.needs:,}", ", ".join(row.settings)) for row in TABLE]
+    found = re.findall(r"^\| ([\d,]+) \| (\w+) \| ([\d,]+) \| (?:`(.*)` )?\| (?:`(.*)` )?\|$", page, re.MULTILINE)
+    rows = [
+        (f"{row.pairs:,}", row.preset, f"{row.needs:,}", ", ".join(row.settings), ", ".join(row.few)) for row in TABLE
+    ]
     assert found == rows
+    assert f"fewer than {FEW_EPOCHS} epochs" in page
 
 
 def test_what_a_file_sets_stays_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Row(0, "tiny", 1, ("text.vocabulary=1000", "model.dropout=0.1"))
+    row = Row(0, "tiny", 1, ("text.vocabulary=1000",), ("model.dropout=0.1",))
     monkeypatch.setattr(choice, "TABLE", (row,))
-    assert settings_of("tiny", 5, {}) == list(row.settings)
-    assert settings_of("tiny", 5, {"text": {"vocabulary": 700}, "train": {"seed": 2}}) == ["model.dropout=0.1"]
+    assert settings_of("tiny", 5, 1.0, {}) == [*row.settings, *row.few]
+    assert settings_of("tiny", 5, 1.0, {"text": {"vocabulary": 700}, "train": {"seed": 2}}) == list(row.few)
+    assert settings_of("tiny", 5, 1.0, {"model": {"dropout": 0.2}}) == list(row.settings)
+
+
+@pytest.mark.parametrize("epochs", [None, FEW_EPOCHS - 0.1, FEW_EPOCHS, FEW_EPOCHS + 1])
+def test_few_epochs_have_little_dropout(epochs: float | None) -> None:
+    few = epochs is not None and epochs < FEW_EPOCHS
+    for row in TABLE:
+        assert set(row.few) <= set(settings_of(row.preset, row.pairs, epochs, {})) or not few
+        config = load_config(preset=row.preset, settings=settings_of(row.preset, row.pairs, epochs, {}))
+        assert config.model.dropout == (0.1 if few else load_config(preset=row.preset).model.dropout)
+
+
+@pytest.mark.parametrize(
+    ("budget", "dropout", "told"),
+    [
+        (["train.epochs=2"], 0.1, "; 2.0 epochs; sets model.dropout=0.1"),
+        (["train.epochs=100"], 0.3, "; 100.0 epochs"),
+        (["train.epochs=2", "model.dropout=0.2"], 0.2, "; 2.0 epochs; sets model.dropout=0.1"),
+        ([], 0.3, "300 pairs are fewer than 200,000"),
+    ],
+)
+def test_training_has_the_dropout_that_its_epochs_ask_for(
+    tmp_path: Path, small_corpus: Path, budget: list[str], dropout: float, told: str
+) -> None:
+    heard = Recorder()
+    trainer = Trainer(tmp_path / "run", **sides(small_corpus), settings=budget, listener=heard)
+    assert trainer.config.model.dropout == dropout
+    (choice,) = (line for line in heard.said if line.startswith("preset tiny"))
+    assert choice.endswith(told)
 
 
 def test_a_budget_is_told_by_its_limits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from transduce.config import Config
@@ -11,7 +12,7 @@ from transduce.data.pace import Notes, stage
 from transduce.errors import RunError
 from transduce.settings import load_config, read_toml
 from transduce.train.calibration import expected
-from transduce.train.choice import Size, budget_in_words, choose_preset, settings_of
+from transduce.train.choice import Size, budget_in_words, choose_preset, in_words, settings_of
 from transduce.train.lock import LOCK
 from transduce.train.progress import Listener
 from transduce.train.start import START
@@ -44,10 +45,11 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
         return config
     pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
 
-    def configured(name: str) -> Config:
-        beside = settings_of(name, pairs, given)
+    def configured(name: str, epochs: float | None = None) -> Config:
+        beside = settings_of(name, pairs, epochs, given)
         return load_config(preset=name, path=path, settings=[*beside, *settings])
 
+    @cache
     def updates(name: str) -> int | None:
         if config.train.start:  # which has its own shape
             return None
@@ -56,5 +58,7 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
         return expected(configured(name), size, world).updates
 
     name, reason = choose_preset(pairs, updates, budget_in_words(config.train))
-    listener.note(f"preset {name}: {reason}")
-    return configured(name)
+    got = updates(name)
+    epochs = None if got is None else got / size.updates_per_epoch(configured(name).train)
+    listener.note(f"preset {in_words(name, reason, epochs, settings_of(name, pairs, epochs, given))}")
+    return configured(name, epochs)

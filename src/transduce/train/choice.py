@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +23,24 @@ class Row:
     preset: str
     needs: int
     settings: tuple[str, ...] = ()
+    few: tuple[str, ...] = ()
+    """Settings of a budget that has few epochs."""
 
+
+FEW_EPOCHS = 20
+"""With fewer a model does not come to know its corpus by heart, and dropout only holds it up (benchmarks/choice.py)."""
+
+LITTLE_DROPOUT = ("model.dropout=0.1",)
 
 TABLE = (
-    Row(0, "tiny", 1_200, ("text.vocabulary=1000",)),
-    Row(300, "tiny", 1_200),
-    Row(200_000, "small", 4_000),
+    Row(0, "tiny", 1_200, ("text.vocabulary=1000",), LITTLE_DROPOUT),
+    Row(300, "tiny", 1_200, (), LITTLE_DROPOUT),
+    Row(200_000, "small", 4_000, (), LITTLE_DROPOUT),
     Row(2_000_000, "base", 16_000),
 )
-"""Smaller presets first. From 200,000 pairs on it is a rule of thumb that no training has been held against yet:
-`benchmarks/choice.py` does that. What a preset needs is four of its warm-ups, as with fewer updates the warm-up is cut
-short (calibration.py). Fewer than 300 lines can hold fewer subwords than tiny asks for, which would be refused."""
+"""Smaller presets first. The limits of 200,000 and 2,000,000 pairs are a rule of thumb. What a preset needs is four of
+its warm-ups, as with fewer updates the warm-up is cut short (calibration.py). Fewer than 300 lines can hold fewer
+subwords than tiny asks for, which would be refused."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,25 @@ def by_size(pairs: int) -> str:
     return f"{pairs:,} pairs are " + (f"fewer than {limits[0]:,}" if limits else f"at least {TABLE[-1].pairs:,}")
 
 
-def settings_of(preset: str, pairs: int, given: Mapping[str, Any]) -> list[str]:
-    """What the table sets beside the preset, without the keys of a table of settings that was given."""
+def settings_of(preset: str, pairs: int, epochs: float | None, given: Mapping[str, Any]) -> list[str]:
+    """What the table sets beside the preset, without the keys of a table of settings that was given.
+
+    `epochs` are those that the budget has room for; without a budget, None.
+    """
+    row = suitable(pairs)[preset]
+    few = epochs is not None and epochs < FEW_EPOCHS
 
     def chosen(setting: str) -> bool:
         section, _, key = setting.partition("=")[0].partition(".")
         return key not in given.get(section, {})
 
-    return [setting for setting in suitable(pairs)[preset].settings if chosen(setting)]
+    return [setting for setting in (*row.settings, *(row.few if few else ())) if chosen(setting)]
+
+
+def in_words(preset: str, why: str, epochs: float | None, settings: Sequence[str]) -> str:
+    """A choice and its reasons, as `train` and `plan` tell it."""
+    sets = f"; sets {', '.join(settings)}" if settings else ""
+    return f"{preset}: {why}" + (f"; {epochs:,.1f} epochs" if epochs is not None else "") + sets
 
 
 def recommended_updates(train: TrainConfig) -> int:

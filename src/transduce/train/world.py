@@ -28,7 +28,7 @@ from transduce.errors import RunError
 TIMEOUT = timedelta(minutes=30)  # for a rank that does not answer
 PATIENCE = timedelta(days=1)  # for what rank 0 does alone: preparing data, validating
 ENDING = 3.0  # seconds that a process may take to be gone after it let go of its connections
-LETTING_GO = 0.2  # seconds for gloo's threads to drop their last tensors
+LETTING_GO = 0.5  # seconds for gloo's threads to drop their last tensors
 BUCKET = 25 * 2**20  # bytes that travel together, as DDP has it
 
 
