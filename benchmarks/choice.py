@@ -1,7 +1,7 @@
 """Which preset is best for so many pairs and minutes: `python -m benchmarks.choice DIRECTORY`.
 
 Each training has one core, as its budget is a time: leave the machine alone. What is done stays, in a JSON file each,
-and the same command goes on. What it prints is what `train/choice.py:TABLE` should say.
+and the same command goes on. By what it prints `train/choice.py:TABLE` was chosen.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from benchmarks.results import this_machine
 from transduce import Trainer, Translator
 from transduce.evaluate.bleu import bleu
 from transduce.files import write_directory
-from transduce.paper.grid import Failure, Numbers, Outcome, cores, run_grid
+from transduce.paper.grid import Failure, Numbers, Outcome, cores, key, run_grid
 from transduce.paper.study import shared_data
-from transduce.train.choice import choose_preset
+from transduce.train.choice import choose_preset, settings_of
 from transduce.train.progress import Listener
 from transduce.train.state import checkpoints, read_state
 
@@ -61,7 +61,6 @@ COURSES = {
         "tiny, dropout 0.1, cool-down 0.5",
     ),
     Course("tatoeba-en-de", 160_000, 15): ("tiny", "tiny, dropout 0.1", "small, dropout 0.1"),
-    Course("tatoeba-en-de", 20_000, 8): ("tiny", "tiny, dropout 0.1"),
     Course("multi30k", 3_000, 5): ("tiny", "tiny, dropout 0.1"),
 }
 """Each with those that might be best."""
@@ -135,23 +134,36 @@ def entries() -> list[Entry]:
     return [Entry(course, label, CANDIDATES[label]) for course, labels in COURSES.items() for label in labels]
 
 
-def page(found: Sequence[Entry], outcomes: Mapping[str, Outcome]) -> str:
-    """A row a course: BLEU and updates of each candidate, the best in bold, and what the table would choose today."""
+def page(found: Sequence[Entry], outcomes: Mapping[str, Outcome], directory: Path) -> str:
+    """A row a training; of each course the best BLEU in bold, and which one `train` would choose by itself."""
     rows = []
-    for course in dict.fromkeys(entry.course for entry in found):
-        numbers = {entry.label: outcomes[entry.name] for entry in found if entry.course == course}
-        scores = {label: each["bleu"] for label, each in numbers.items() if not isinstance(each, Failure)}
-        updates = {label: each["updates"] for label, each in numbers.items() if not isinstance(each, Failure)}
-        cells = []
-        for label in CANDIDATES:
-            best = "**" if scores.get(label) == max(scores.values(), default=None) else ""
-            failed = "failed" if label in numbers else ""
-            cells.append(f"{best}{scores[label]:.1f}{best} ({updates[label]:,})" if label in scores else failed)
-        got = {CANDIDATES[label].preset: each for label, each in updates.items()}
-        chosen, _ = choose_preset(course.pairs, got.get, f"{course.minutes:g} minutes")
-        rows.append([course.corpus, f"{course.pairs:,}", f"{course.minutes:g}", *cells, chosen])
-    heading = ["corpus", "pairs", "minutes", *CANDIDATES, "chosen today"]
-    return table(heading, rows, numbers=range(1, len(heading) - 1))
+    for entry in found:
+        course, outcome = entry.course, outcomes[entry.name]
+        if isinstance(outcome, Failure):
+            cells = ["", "", "failed", ""]
+        else:
+            rivals = [outcomes[each.name] for each in found if each.course == course]
+            best = max(each["bleu"] for each in rivals if not isinstance(each, Failure))
+            bold = "**" if outcome["bleu"] == best else ""
+            seen = epochs(directory / key(entry))
+            numbers = [f"{outcome['updates']:,}", f"{seen:.1f}", f"{bold}{outcome['bleu']:.1f}{bold}"]
+            cells = [*numbers, "chosen" if chosen(entry, seen) else ""]
+        rows.append([course.corpus, f"{course.pairs:,}", f"{course.minutes:g}", entry.label, *cells])
+    heading = ["corpus", "pairs", "minutes", "", "updates", "epochs", "BLEU", "by `train`"]
+    return table(heading, rows, numbers=(1, 2, 4, 5, 6))
+
+
+def epochs(run: Path) -> float:
+    """How often a run saw its corpus."""
+    state = read_state(checkpoints(run / "checkpoints")[-1])
+    return state.epoch + state.update / state.of_epoch
+
+
+def chosen(entry: Entry, seen: float) -> bool:
+    """Whether `train` would take this candidate for so many epochs."""
+    pairs = entry.course.pairs
+    preset, _ = choose_preset(pairs)
+    return entry.candidate == Candidate(preset, tuple(settings_of(preset, pairs, seen, {})))
 
 
 class Printed(Listener):
@@ -171,7 +183,7 @@ def main() -> None:
     outcomes = run_grid(found, directory, listener, processes=cores())
     machine = this_machine()
     print(f"{machine.date}, {machine.processor}, threads: {machine.threads}, torch {machine.torch}\n")
-    print(page(found, outcomes))
+    print(page(found, outcomes, directory))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import page, peer_translation, peers, serving_page, translators
+from benchmarks import choice, page, peer_translation, peers, serving_page, translators
 from benchmarks.__main__ import measure
 from benchmarks.batches import EOS, FIRST, PAD, Batch, other_words, random_batch, read_batches, shifted, write_batches
 from benchmarks.cold import BARE, programs, start
@@ -57,6 +57,7 @@ from benchmarks.translation_page import SINGLE, translation
 from benchmarks.weights import export
 from transduce.bundle import open_bundle
 from transduce.data.phrasebook import phrases
+from transduce.paper.grid import Failure, Outcome
 
 SMALL = Shape("small", layers=2, d_model=32, d_ff=64, num_heads=4, dropout=0.1, vocabulary=120)
 MACHINE = Machine("2026-01-31", "a processor, 2 cores", 2, "2.13.0")
@@ -460,3 +461,17 @@ def test_other_translators_need_nothing_of_the_package() -> None:
     program = f"{blocked}; import benchmarks.translators.__main__, benchmarks.translators.bare"
     environment = {**os.environ, "PYTHONPATH": str(page.DOCS.parent)}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
+
+
+def test_the_page_of_choices_marks_the_best_and_what_train_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [each for each in choice.entries() if each.course.pairs == 29_000]
+    outcomes: dict[str, Outcome] = {each.name: {"bleu": 30.0, "updates": 1000} for each in found}
+    best, failed = found[0].name, found[2].name
+    outcomes |= {best: {"bleu": 31.0, "updates": 1000}, failed: Failure("no memory")}
+    for epochs, taken in ((8.0, "tiny, dropout 0.1"), (80.0, "tiny")):
+        monkeypatch.setattr(choice, "epochs", lambda run, seen=epochs: seen)
+        rows = [line.strip("| ").split(" | ") for line in choice.page(found, outcomes, Path()).split("\n")[2:-1]]
+        cells = {row[3]: row[4:] for row in rows}
+        assert [label for label, row in cells.items() if row[-1] == "chosen"] == [taken]
+        assert cells["tiny"][:3] == ["1,000", f"{epochs:.1f}", "**31.0**"]
+        assert "failed" in cells[found[2].label]
