@@ -163,7 +163,7 @@ def chosen(entry: Entry, seen: float) -> bool:
     """Whether `train` would take this candidate for so many epochs."""
     pairs = entry.course.pairs
     preset, _ = choose_preset(pairs)
-    return entry.candidate == Candidate(preset, tuple(settings_of(preset, pairs, seen, {})))
+    return entry.candidate == Candidate(preset, tuple(settings_of(preset, pairs, seen)))
 
 
 class Printed(Listener):

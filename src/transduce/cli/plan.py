@@ -184,7 +184,7 @@ def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size
         name, why = choose_preset(pairs, updates_of, budget)
         got = updates_of(name)
         epochs = None if got is None else got / size.updates_per_epoch(planned[name].train)
-        choice = in_words(name, why, epochs, settings_of(name, pairs, epochs, {}))
+        choice = in_words(name, why, epochs, settings_of(name, pairs, epochs))
         lines.append(f"`transduce train` would choose {choice}")
     return lines
 

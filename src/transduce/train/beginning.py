@@ -15,7 +15,7 @@ from transduce.train.calibration import expected
 from transduce.train.choice import Size, budget_in_words, choose_preset, in_words, settings_of
 from transduce.train.lock import LOCK
 from transduce.train.progress import Listener
-from transduce.train.start import START
+from transduce.train.start import START, keys_of
 from transduce.train.world import World
 
 
@@ -40,14 +40,13 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
     report = examine(corpus, valid=valid, data=config.data, tick=tick)
     for problem in report.problems:
         listener.warn(problem)
-    given = read_toml(path) if path else {}
-    if preset or "preset" in given:
+    if preset or (path and "preset" in read_toml(path)):
         return config
+    given = keys_of(path) | {setting.partition("=")[0].strip() for setting in settings}
     pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
 
     def configured(name: str, epochs: float | None = None) -> Config:
-        beside = settings_of(name, pairs, epochs, given)
-        return load_config(preset=name, path=path, settings=[*beside, *settings])
+        return load_config(preset=name, path=path, settings=[*settings_of(name, pairs, epochs, given), *settings])
 
     @cache
     def updates(name: str) -> int | None:

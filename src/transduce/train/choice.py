@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.config import TrainConfig
 from transduce.data.report import CorpusReport
@@ -107,25 +106,24 @@ def by_size(pairs: int) -> str:
     return f"{pairs:,} pairs are " + (f"fewer than {limits[0]:,}" if limits else f"at least {TABLE[-1].pairs:,}")
 
 
-def settings_of(preset: str, pairs: int, epochs: float | None, given: Mapping[str, Any]) -> list[str]:
-    """What the table sets beside the preset, without the keys of a table of settings that was given.
+def settings_of(preset: str, pairs: int, epochs: float | None, given: Collection[str] = ()) -> list[str]:
+    """What the table sets beside the preset, without the keys that were given.
 
     `epochs` are those that the budget has room for; without a budget, None.
     """
     row = suitable(pairs)[preset]
     few = epochs is not None and epochs < FEW_EPOCHS
-
-    def chosen(setting: str) -> bool:
-        section, _, key = setting.partition("=")[0].partition(".")
-        return key not in given.get(section, {})
-
-    return [setting for setting in (*row.settings, *(row.few if few else ())) if chosen(setting)]
+    return [each for each in (*row.settings, *(row.few if few else ())) if each.partition("=")[0] not in given]
 
 
 def in_words(preset: str, why: str, epochs: float | None, settings: Sequence[str]) -> str:
     """A choice and its reasons, as `train` and `plan` tell it."""
-    sets = f"; sets {', '.join(settings)}" if settings else ""
-    return f"{preset}: {why}" + (f"; {epochs:,.1f} epochs" if epochs is not None else "") + sets
+    told = [f"{preset}: {why}"]
+    if epochs is not None:
+        told.append(f"about {epochs:,.1f} epochs" + (f", fewer than {FEW_EPOCHS}" if epochs < FEW_EPOCHS else ""))
+    if settings:
+        told.append(f"sets {', '.join(settings)}")
+    return "; ".join(told)
 
 
 def recommended_updates(train: TrainConfig) -> int:
