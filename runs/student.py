@@ -21,8 +21,8 @@ from runs import multi30k
 from runs.arm import Arm, Distilled, succeeded
 from runs.command import Order, obey
 from runs.recipe import Recipe
-from runs.record import Record, numbers, section, write_record
-from transduce.bundle import MANIFEST, locate
+from runs.record import Record, changed, numbers, section, write_record
+from transduce.bundle import MANIFEST, locate, open_bundle
 from transduce.decode.ctranslate2_engine import cores as workers
 from transduce.decode.translator import Translator
 from transduce.evaluate.bleu import lowercased_moses_bleu
@@ -56,7 +56,8 @@ def publish(order: Order) -> None:
         pace = f"{row['sentences_per_second']:,.0f} sentences/s"
         order.listener.note(f"{row['model']}, beam {row['beam']}: {row['score']['value']:.2f} BLEU, {pace}")
     if not order.tried:
-        record = write_record(order.results, NAME, models[STUDENT], search=teacher.search, test=TEST, rows=rows)
+        measured = {"teacher": changed(open_bundle(taught).config), "test": TEST, "rows": rows}
+        record = write_record(order.results, NAME, models[STUDENT], search=teacher.search, **measured)
         order.listener.note(show(record))
 
 

@@ -274,6 +274,7 @@ def test_teacher_student_and_one_without_are_measured_on_the_same_lines(
     monkeypatch.setattr(student, "ROUNDS", 2)
     student.publish(order)
     rows = written(order, "student")["rows"]
+    assert written(order, "student")["teacher"] == changed(open_bundle(finished).config)  # whose search it taught by
     models = ("teacher", student.STUDENT, student.ALONE)
     assert [(row["model"], row["beam"]) for row in rows] == [(model, beam) for model in models for beam in (1, 5)]
     assert rows[0]["score"] == rows[2]["score"] == rows[4]["score"]  # one run stands for all
