@@ -10,7 +10,7 @@ import torch
 from transduce.config import ModelConfig
 from transduce.model import Noise, products
 from transduce.model.attention import SHORT, Compatibility
-from transduce.model.products import CAPACITY, REMEMBERED, fast_products, onednn_is_better, onednn_multiplies
+from transduce.model.products import REMEMBERED, fast_products, onednn_is_better, onednn_multiplies
 
 
 @pytest.fixture
@@ -44,12 +44,15 @@ def test_products_keep_what_bfloat16_would_lose() -> None:
 def test_few_shapes_are_remembered_unless_it_is_set_otherwise(
     monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    monkeypatch.setenv(CAPACITY, given or "")
-    if given is None:
-        monkeypatch.delenv(CAPACITY)
+    for name in REMEMBERED:
+        monkeypatch.setenv(name, given or "")
+        if given is None:
+            monkeypatch.delenv(name)
     products._remember_few.cache_clear()
     with fast_products():
-        assert os.environ[CAPACITY] == (given or str(REMEMBERED))
+        assert {name: os.environ[name] for name in REMEMBERED} == {
+            name: given or str(shapes) for name, shapes in REMEMBERED.items()
+        }
 
 
 @pytest.mark.usefixtures("onednn")

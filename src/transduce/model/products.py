@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 HALVES = (torch.bfloat16, torch.float16)
-CAPACITY, REMEMBERED = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", 128
-"""oneDNN keeps what it made ready for the last 1,024 shapes of products, some hundred kilobytes each. An update has
-about fifty, and a later one hardly any of the same: more than its own are memory for nothing."""
+REMEMBERED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": 32 * (os.cpu_count() or 1), "LRU_CACHE_CAPACITY": 16}
+"""What oneDNN made ready is kept for the last 1,024 shapes of products, and 1,024 more by what torch calls it through,
+some hundred kilobytes each, which lie scattered between the freed tensors and keep these apart. A layer uses about a
+dozen in each thread, and a later update hardly any of the same: the rest is memory for nothing."""
 ALLOWED = "bf16"  # what float32 factors may be rounded to
 
 
@@ -34,7 +35,8 @@ def fast_products() -> Iterator[None]:
 @cache
 def _remember_few() -> None:
     """Before oneDNN's first product, which is when it looks; what a user has set stays."""
-    os.environ.setdefault(CAPACITY, str(REMEMBERED))
+    for name, shapes in REMEMBERED.items():
+        os.environ.setdefault(name, str(shapes))
 
 
 def onednn_multiplies() -> bool:
