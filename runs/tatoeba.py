@@ -86,8 +86,10 @@ def show(record: Record) -> str:
     sentences = record["scores"]["test"][0]["scores"][0]["sentences"]
     text = (
         f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU and chrF2 of "
-        f"{sentences:,} test sentences. The learning rate falls to 0 over the second half; a run that is to end "
-        "earlier cools down earlier, and may do better."
+        f"{sentences:,} test sentences. Checkpoints came every 250 updates, so that the first rows are of less time. "
+        "The learning rate falls to 0 over the second half; a run that is to end earlier cools down earlier, and may "
+        "do better. Other work ran beside it, and when it began so much that warm-up and rate were cut down for fewer "
+        "updates than it got."
     )
     title = "Tatoeba, English to German: what time buys"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))
