@@ -112,7 +112,6 @@ def test_what_a_file_sets_stays_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_epochs_have_little_dropout(epochs: float | None) -> None:
     few = epochs is not None and epochs < FEW_EPOCHS
     for row in TABLE:
-        assert set(row.few) <= set(settings_of(row.preset, row.pairs, epochs)) or not few
         config = load_config(preset=row.preset, settings=settings_of(row.preset, row.pairs, epochs))
         assert config.model.dropout == (0.1 if few else load_config(preset=row.preset).model.dropout)
 
