@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -27,23 +28,23 @@ from transduce.train.choice import Size
 from transduce.train.workers import Workers
 
 UPDATES = 300
-OWN = dict.fromkeys(REMEMBERED, "1024")
-"""What the libraries remember by themselves."""
+MANY = dict.fromkeys(REMEMBERED, "1024")
 
 
-def measure() -> None:
+def measure(updates: int) -> None:
     """Print the resident memory before and after, in MB, and the seconds of the processor."""
     keep_freed_memory()
     config = load_config(preset="tiny", settings=["train.threads=1"])
     torch.set_num_threads(1)
-    workers = Workers(Transformer(config.model, config.text.vocabulary, config.text.vocabulary), config.train)
+    model = Transformer(config.model, config.text.vocabulary, config.text.vocabulary)
     generator, before, start = random.Random(1), resident(), time.process_time()
-    for step in range(UPDATES):
-        source = generator.randint(5, 40)
-        target, tokens = max(3, source + generator.randint(-4, 4)), generator.randint(900, 1000)
-        batch = random_batch(config, Size(1.0, source, target), tokens, torch.device("cpu"))
-        workers.backward([batch], step=step)
-    print(before, resident(), time.process_time() - start)
+    with closing(Workers(model, config.train)) as workers:
+        for step in range(updates):
+            source = generator.randint(5, 40)
+            target, tokens = max(3, source + generator.randint(-4, 4)), generator.randint(900, 1000)
+            batch = random_batch(config, Size(1.0, source, target), tokens, torch.device("cpu"))
+            workers.backward([batch], step=step)
+        print(before, resident(), time.process_time() - start)
 
 
 def resident() -> int:
@@ -52,9 +53,9 @@ def resident() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE") // 10**6
 
 
-def row(label: str, environment: dict[str, str]) -> list[str]:
+def row(label: str, environment: dict[str, str], updates: int = UPDATES) -> list[str]:
     """One process."""
-    command = [sys.executable, "-m", "benchmarks.remembered", "measure"]
+    command = [sys.executable, "-m", "benchmarks.remembered", str(updates)]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True, encoding="utf-8")
     before, after, seconds = done.stdout.split()
     return [label, f"{int(after) - int(before):,} MB", f"{float(seconds):.1f} s"]
@@ -66,8 +67,8 @@ def main() -> None:
     ours = {name: str(shapes) for name, shapes in REMEMBERED.items()}
     name, other = REMEMBERED
     rows = [
-        row("1,024 and 1,024, the libraries' own", OWN),
-        row(f"{ours[name]} and 1,024", {**OWN, name: ours[name]}),
+        row("1,024 and 1,024", MANY),
+        row(f"{ours[name]} and 1,024", {**MANY, name: ours[name]}),
         row(f"{ours[name]} and {ours[other]}, ours", ours),
     ]
     print(f"{machine.date}, {machine.processor}, one thread, torch {machine.torch}\n")
@@ -75,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    measure() if sys.argv[1:] == ["measure"] else main()
+    measure(int(sys.argv[1])) if sys.argv[1:] else main()

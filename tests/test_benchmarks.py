@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import choice, page, peer_translation, peers, serving_page, translators
+from benchmarks import choice, page, peer_translation, peers, remembered, serving_page, translators
 from benchmarks.__main__ import measure
 from benchmarks.batches import EOS, FIRST, PAD, Batch, other_words, random_batch, read_batches, shifted, write_batches
 from benchmarks.cold import BARE, programs, start
@@ -461,6 +461,14 @@ def test_other_translators_need_nothing_of_the_package() -> None:
     program = f"{blocked}; import benchmarks.translators.__main__, benchmarks.translators.bare"
     environment = {**os.environ, "PYTHONPATH": str(page.DOCS.parent)}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from Linux's /proc")
+def test_memory_and_time_of_what_is_remembered_are_those_of_a_process() -> None:
+    label, memory, seconds = remembered.row("few", remembered.MANY, updates=2)
+    assert label == "few"
+    assert 0 < int(memory.removesuffix(" MB").replace(",", "")) < 5000
+    assert float(seconds.removesuffix(" s")) > 0
 
 
 def test_the_page_of_choices_marks_the_best_and_what_train_would_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ import torch
 
 HALVES = (torch.bfloat16, torch.float16)
 REMEMBERED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": 32 * (os.cpu_count() or 1), "LRU_CACHE_CAPACITY": 16}
-"""What oneDNN made ready is kept for the last 1,024 shapes of products, and 1,024 more by what torch calls it through,
-some hundred kilobytes each, which lie scattered between the freed tensors and keep these apart. A layer uses about a
-dozen in each thread, and a later update hardly any of the same: the rest is memory for nothing."""
+"""What oneDNN made ready is kept for the last 1,024 shapes of products, and once more by what torch calls it through,
+some hundred kilobytes each, which lie scattered between the freed tensors and keep these apart. A layer uses a
+few of them in each thread, and a later update hardly any of the same: the rest is memory for nothing."""
 ALLOWED = "bf16"  # what float32 factors may be rounded to
 
 
