@@ -84,7 +84,9 @@ def show(record: Record) -> str:
         published = f"{PUBLISHED[part]:.2f}" if part in PUBLISHED else ""
         rows.append([part, f"{moses['sentences']:,}", f"{moses['value']:.2f}", published, f"{sacre['value']:.2f}"])
     title = f"Multi30k, English to German, {budget(record)}"
-    return section(record, title=title, text=TEXT, table=Table(NAME, heading, rows))
+    signatures = " and ".join(f"`{each['signature']}`" for each in record["scores"]["val"])
+    text = f"{TEXT} Signatures: {signatures}."
+    return section(record, title=title, text=text, table=Table(NAME, heading, rows))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ def section(record: Record, *, title: str, text: str, table: Table) -> str:
     """A result for docs/results.md, with who measured it, and where."""
     machine = record["environment"]
     where = f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores, torch {machine['torch']}"
-    training = f"{record['updates']:,} updates in {record['seconds'] / 60:.0f} minutes, seed {record['seed']}"
+    how = f"preset {record['preset']}, {machine['precision']}, seed {record['seed']}"
+    training = f"{how}, {record['updates']:,} updates in {record['seconds'] / 60:.0f} minutes"
     made = f"`{record['command']}`, {record['date']}, transduce {machine['transduce']}: {training}; {where}."
     paragraphs = [fill(paragraph, 120, break_on_hyphens=False) for paragraph in (text, made)]
     return "\n\n".join([f"## {title}", paragraphs[0], table.markdown(), paragraphs[1]])

@@ -83,13 +83,13 @@ def show(record: Record) -> str:
         for dev, test in zip(record["scores"]["dev"], record["scores"]["test"], strict=True)
     ]
     heading = ["minutes", "updates", "development BLEU", "test BLEU", "test chrF2"]
-    sentences = record["scores"]["test"][0]["scores"][0]["sentences"]
+    first = record["scores"]["test"][0]["scores"][0]
     text = (
-        f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU and chrF2 of "
-        f"{sentences:,} test sentences. Checkpoints came every 250 updates, so that the first rows are of less time. "
-        "The learning rate falls to 0 over the second half; a run that is to end earlier cools down earlier, and may "
-        "do better. Other work ran beside it, and when it began so much that warm-up and rate were cut down for fewer "
-        "updates than it got."
+        f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU "
+        f"(`{first['signature']}`) and chrF2 of {first['sentences']:,} test sentences. Checkpoints came every 250 "
+        "updates, so that the first rows are of less time. The learning rate falls to 0 over the second half; a run "
+        "that is to end earlier cools down earlier, and may do better. Other work ran beside it, most at the start: it "
+        "expected fewer updates than it then made, and cut its warm-up and rate down for these."
     )
     title = "Tatoeba, English to German: what time buys"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))

@@ -42,7 +42,7 @@ def open_engine(
     if reason := refusal(bundle.config.model):
         return _pytorch(bundle, f"CTranslate2 has no {reason}", say)
     if find_spec("ctranslate2") is None:
-        return _pytorch(bundle, "CTranslate2, which is faster, is not installed: pip install 'transduce[fast]'", say)
+        return _pytorch(bundle, "CTranslate2, which is faster, is not installed: pip install '.[fast]'", say)
     try:
         return _ctranslate2(bundle, say, warn or say, shortlist=False)
     except UserError as error:  # no place for its files
