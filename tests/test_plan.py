@@ -165,6 +165,16 @@ def test_recomputing_and_sharing_take_less_memory() -> None:
     assert shared.total == shared.activations + 16 * 1000
 
 
+def test_r_drop_and_the_moving_average_cost_what_they_cost() -> None:
+    plain, dropped, averaged = (
+        load_config(preset="base", settings=settings) for settings in ([], ["train.r_drop=5.0"], ["train.ema=0.999"])
+    )
+    assert costs.flops_per_update(dropped) == 2 * costs.flops_per_update(plain)
+    before, twice, with_average = (costs.memory(each, 1000) for each in (plain, dropped, averaged))
+    assert twice.activations == pytest.approx(2 * before.activations, rel=1e-6)
+    assert with_average.total == before.total + 4 * 1000
+
+
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Which configurations are tried out, on a machine that makes 1,000 tokens a second of any."""

@@ -76,6 +76,7 @@ class Memory:
     """Bytes on one GPU."""
 
     weights: int
+    """With their moving average, if there is one."""
     gradients: int
     moments: int
     """Adam's two."""
@@ -151,7 +152,12 @@ def find_gpu(name: str) -> str:
 def flops_per_update(config: Config, length: int = LENGTH) -> float:
     """Of a full update, in sentences of this length."""
     pair = training_flops(config.model, length, length, vocabularies(config)[1])
-    return pair * config.train.batch_tokens / length
+    return passes(config) * pair * config.train.batch_tokens / length
+
+
+def passes(config: Config) -> int:
+    """How often the model sees each pair of an update: R-Drop asks it twice."""
+    return 2 if config.train.r_drop else 1
 
 
 def cost(config: Config, length: int = LENGTH) -> Cost:
@@ -189,7 +195,8 @@ def expected_utilisation(model: ModelConfig) -> tuple[float, str]:
 def memory(config: Config, parameters: int, gpus: int = 1) -> Memory:
     """Of one process of several that train together, each with the whole model and its share of a micro-batch."""
     tokens = min(config.train.batch_tokens, config.train.micro_batch_tokens) / gpus
-    return Memory(4 * parameters, 4 * parameters, 8 * parameters, round(tokens * activation_bytes(config)))
+    weights = 4 * parameters * (2 if config.train.ema else 1)
+    return Memory(weights, 4 * parameters, 8 * parameters, round(passes(config) * tokens * activation_bytes(config)))
 
 
 def activation_bytes(config: Config) -> float:
