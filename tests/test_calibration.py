@@ -141,6 +141,18 @@ def test_a_given_interval_that_no_validation_comes_of_is_warned_of() -> None:
     assert not any("no validation" in line for line in resolve(train, Budget(0.06, 100, 1000), given=given)[1])
 
 
+def test_a_warm_up_that_is_shortened_leaves_the_peak_where_it_was_set() -> None:
+    settings = ("train.steps=120", "train.learning_rate=0.2")
+    train = load_config(preset="tiny", settings=settings).train
+    resolved, told = resolve(train, Budget(0.1, 100, 120), given={"train.steps", "train.learning_rate"})
+    peaks = [each.learning_rate * each.warmup_steps**-0.5 for each in (train, resolved)]
+    assert resolved.warmup_steps == 30 < train.warmup_steps
+    assert peaks[0] == pytest.approx(peaks[1])
+    assert "learning_rate 0.2 -> " in told[0]
+    kept, _ = resolve(train, Budget(0.1, 100, 120), given={"train.warmup_steps"})
+    assert (kept.warmup_steps, kept.learning_rate) == (train.warmup_steps, 0.2)
+
+
 def test_a_cool_down_without_a_budget_is_warned_of() -> None:
     settings = ("train.cooldown=0.5", "train.steps=600")
     endless, budgeted = (load_config(preset="tiny", settings=settings[:many]).train for many in (1, 2))

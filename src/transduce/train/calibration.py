@@ -79,7 +79,10 @@ def budget(train: TrainConfig, seconds_per_update: float, updates_per_epoch: int
 
 
 def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -> tuple[TrainConfig, list[str]]:
-    """The recipe with what the budget decides filled in, and a line about it; keys that were `given` stay."""
+    """The recipe with what the budget decides filled in, and a line about it; keys that were `given` stay.
+
+    So does the peak of the learning rate: a shorter warm-up alone would raise it.
+    """
     updates = budget.updates
     if updates is None:  # the last checkpoints come after the best one: that is how patience ends a run
         chosen = {} if "train.average" in given else {"average": "best"}
@@ -88,17 +91,16 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
         _refuse_too_short(train.minutes, budget)
     changes: dict[str, float] = {}
     if updates < WARMUPS * train.warmup_steps:
-        shorter = changes["warmup_steps"] = max(1, updates // WARMUPS)
-        # the schedule's peak is warmup_steps^-0.5: a short warm-up must not raise it
-        changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
+        changes["warmup_steps"] = max(1, updates // WARMUPS)
     validations = VALIDATIONS if train.average == "last" else CHECKPOINTS
     if updates < validations * train.validate_every:
         changes["validate_every"] = max(1, updates // validations)
     if updates < CHECKPOINTS * train.save_every:
         changes["save_every"] = max(1, updates // CHECKPOINTS)
     changes = {name: value for name, value in changes.items() if f"train.{name}" not in given}
-    if "warmup_steps" not in changes:
-        changes.pop("learning_rate", None)
+    if shorter := changes.get("warmup_steps"):
+        # the schedule's peak is as warmup_steps^-0.5, whoever set the factor
+        changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
     fitted = ", ".join(f"{name} {getattr(train, name):,} -> {value:,.4g}" for name, value in changes.items())
     told = [f"few updates (about {updates:,}): {fitted}"] if changes else []
     resolved = train.model_copy(update=changes)
