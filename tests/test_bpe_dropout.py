@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 
 from test_subwords import HOSTILE, LINE, LINES, MODEL
 from transduce import Trainer
+from transduce.data import resampling as resampling_module
 from transduce.data.batching import Batching
 from transduce.data.preparation import prepare, recall
-from transduce.data.resampling import EPOCHS, Resampling
+from transduce.data.resampling import EPOCHS, GivenUp, Resampling, remove_others
 from transduce.data.store import Part, Store, Writer, write_store
 from transduce.errors import ConfigError, UserError
 from transduce.settings import load_config
@@ -171,6 +172,37 @@ def test_the_next_store_is_made_while_one_is_in_use_and_those_before_are_removed
     assert not list(work.directory.glob(".*")), "what was given up leaves no half behind"
     work.close()
     assert not (tmp_path / EPOCHS).exists()
+
+
+def test_nobody_waits_for_a_store_that_is_given_up(
+    tmp_path: Path, pairs: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resampling_module, "PAIRS", 1)
+    begun, given_up = threading.Event(), threading.Event()
+    cut = Resampling._cut_anew
+
+    def slow(self: Resampling, places: range, epoch: int) -> object:
+        begun.set()
+        assert given_up.wait(60)
+        return cut(self, places, epoch)
+
+    monkeypatch.setattr(Resampling, "_cut_anew", slow)
+    work = resampling(pairs, tmp_path / "epochs")
+    with ThreadPoolExecutor(1) as thread, closing(work.stores(0)) as stores:
+        coming = thread.submit(next, stores)
+        assert begun.wait(60)
+        work.give_up()
+        given_up.set()
+        with pytest.raises(GivenUp):
+            coming.result(60)
+    assert not list((tmp_path / "epochs").glob("*"))
+
+
+def test_the_stores_of_processes_that_are_no_more_are_removed(tmp_path: Path) -> None:
+    for name in ("0", "1", "2", "10", "notes"):
+        (tmp_path / name).mkdir()
+    remove_others(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1", "notes"}
 
 
 def test_what_a_killed_run_left_is_made_again(tmp_path: Path, pairs: Store) -> None:

@@ -211,6 +211,16 @@ def test_a_preset_that_is_named_is_not_questioned(
         assert not any(line.startswith(("preset", "trying")) for line in heard.said)
 
 
+def test_a_model_to_start_from_has_its_own_vocabulary(tmp_path: Path, small_corpus: Path, small_run: Path) -> None:
+    for path in sides(small_corpus).values():
+        lines = path.read_text(encoding="utf-8").split("\n")[:50]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    heard = Recorder()
+    Trainer(tmp_path / "run", **sides(small_corpus), start=small_run, listener=heard)
+    (choice,) = (line for line in heard.said if line.startswith("preset tiny"))
+    assert "sets" not in choice
+
+
 def test_settings_that_are_given_win_over_those_of_the_table(tmp_path: Path, small_corpus: Path) -> None:
     for path in sides(small_corpus).values():
         lines = path.read_text(encoding="utf-8").split("\n")[:50]

@@ -223,6 +223,12 @@ def test_what_training_would_refuse_is_told_before_the_translation(small_run: Pa
         ((*source, "--also", place / "short.de"), "60 lines, "),
         ((*source, "--also", place / "none.de"), "none.de: cannot read"),
         ((*source, "--valid-source", place / "none.en", "--valid-target", place / "a.de"), "none.en: cannot read"),
+        ((*source, "--valid-source", place / "a.en"), "1 source files, 0 target files"),
+        ((*source, "--set", f'data.valid_pairs=["{place}/none.tsv"]'), "none.tsv: cannot read"),
+        (
+            (*source, "--keep-vocabulary", "--set", "text.vocabulary=500"),
+            "text.vocabulary is 400 there, and 500 was set",
+        ),
     ):
         assert said in refused(place, "--quiet", "distill", small_run, *arguments, "--out", place / "student")
     assert not list(place.glob("student*"))

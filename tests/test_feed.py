@@ -133,6 +133,25 @@ def test_the_thread_ends_when_whoever_takes_the_items_stops_or_fails() -> None:
     assert feeding() == []
 
 
+def test_who_waits_for_an_item_can_be_called_off() -> None:
+    waiting, freed = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        waiting.set()
+        assert freed.wait(60)
+        yield 2
+
+    def check() -> None:
+        if waiting.is_set():
+            raise KeyError
+
+    with pytest.raises(KeyError), closing(ahead(items(), 1, check=check, give_up=freed.set)) as feed:
+        list(feed)
+    assert freed.is_set()
+    assert not feeding()
+
+
 def test_no_thread_starts_before_the_first_item_is_asked_for() -> None:
     with closing(ahead(count())):
         assert feeding() == []

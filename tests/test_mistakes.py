@@ -174,6 +174,14 @@ def test_too_many_unusable_pairs(place: Path) -> None:
     assert "3 of 40 pairs are unusable: bad UTF-8 3 (lines 3, 5, 7): that is more than 5%" in said
 
 
+@pytest.mark.parametrize("preset", [(), ("--preset", "tiny")])
+def test_nothing_to_learn_from_within_minutes(place: Path, preset: Arguments) -> None:
+    spoil_lines(place / "a.en", *range(1, 41))
+    files = ("--source", place / "a.en", "--target", place / "a.de", "--out", place / "run")
+    said = refused(place, "--quiet", "train", *files, *preset, "--minutes", "10")
+    assert "40 of 40 pairs are unusable" in said
+
+
 def test_one_unusable_pair_where_none_is_allowed(place: Path) -> None:
     spoil_lines(place / "a.de", 9)
     said = refused(place, *train(place, "--strict"))

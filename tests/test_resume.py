@@ -11,12 +11,15 @@ from command import transduce
 from test_training import Recorder, bundle_digest, new_loop, trainer
 from transduce import Trainer
 from transduce.config import TrainConfig
+from transduce.data.preparation import Prepared
 from transduce.data.store import Store
 from transduce.errors import RunError
-from transduce.settings import read_toml
+from transduce.settings import make_config, read_toml
 from transduce.text import Symbols
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.state import State
+from transduce.train.workers import Workers
+from trials import SMALL
 
 Letters = tuple[Store, Symbols]
 
@@ -53,6 +56,7 @@ def test_more_updates_move_the_end_of_a_cool_down(tmp_path: Path, small_corpus: 
         ({"steps": 100}, State(step=40), 110),
         ({"epochs": 3}, State(step=60, epoch=3), 70),
         ({"epochs": 3}, State(step=25, epoch=1), 70),
+        ({"epochs": 3}, State(step=57, epoch=3), 67),
         ({"minutes": 2.0}, State(step=33), 43),
         ({"steps": 100, "minutes": 2.0}, State(step=33), 43),
         ({"patience": 6}, State(step=50), 60),
@@ -64,6 +68,41 @@ def test_more_updates_go_beyond_the_end_of_any_budget(budget: dict[str, float], 
     longer = extended(train, state, 10, updates_per_epoch=20)
     assert (longer.steps, longer.epochs, longer.minutes) == (steps, None, None)
     assert longer.patience in (None, 6)
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class KilledEarly(Trainer):
+    """Prepares its data, and is killed before the budget is measured."""
+
+    def _workers(self, prepared: Prepared) -> Workers:
+        raise Killed
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_what_was_set_stays_so_in_a_run_that_was_killed_before_its_first_update(
+    tmp_path: Path, small_corpus: Path, in_a_file: bool
+) -> None:
+    recipe = {"warmup_steps": 30, "validate_every": 7, "save_every": 5}
+    file = tmp_path / "own.toml"
+    file.write_text("[train]\n" + "".join(f"{key} = {value}\n" for key, value in recipe.items()), encoding="utf-8")
+    settings = [] if in_a_file else [f"train.{key}={value}" for key, value in recipe.items()]
+
+    def new(kind: type[Trainer], name: str) -> Trainer:
+        files = {"source": small_corpus / "train.en", "target": small_corpus / "train.de"}
+        small = [each for each in SMALL if "warmup" not in each]
+        own = {"config": file} if in_a_file else {}
+        return kind(tmp_path / name, **files, preset="tiny", settings=[*small, "train.steps=8", *settings], **own)
+
+    new(Trainer, "unbroken").run()
+    with pytest.raises(Killed):
+        new(KilledEarly, "killed").run()
+    Trainer.resume(tmp_path / "killed").run()
+    ends = [make_config(read_toml(tmp_path / name / "config.toml"), where=name) for name in ("unbroken", "killed")]
+    assert [{key: getattr(end.train, key) for key in recipe} for end in ends] == [recipe, recipe]
+    assert bundle_digest(tmp_path / "killed") == bundle_digest(tmp_path / "unbroken")
 
 
 def test_a_number_of_steps_may_be_raised_but_not_below_what_is_done() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +22,9 @@ from transduce.errors import Interrupted
 from transduce.model import Transformer
 from transduce.settings import load_config
 from transduce.text import Symbols
+from transduce.train import loop as loop_module
 from transduce.train import signals as signals_module
+from transduce.train.feed import Update
 from transduce.train.loop import Loop
 from transduce.train.progress import Validation
 from transduce.train.signals import Signals, Stopped
@@ -117,6 +123,36 @@ def test_a_signal_in_the_last_update_is_heeded(tmp_path: Path, letters: Letters)
     loop.validate = validate
     with pytest.raises(Interrupted, match="saved at step 4;"):
         loop.run()
+
+
+class Unmade:
+    """In the stead of the stores of epochs: one that is never made, unless it is given up."""
+
+    def __init__(self) -> None:
+        self.given_up = threading.Event()
+
+    def give_up(self) -> None:
+        self.given_up.set()
+
+
+def test_a_signal_does_not_wait_for_an_update_that_is_not_ready(
+    tmp_path: Path, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unmade, original = Unmade(), loop_module.updates
+
+    def slow(*arguments: Any, **options: Any) -> Iterator[Update]:
+        yield from islice(original(*arguments, **options | {"resampling": None}), 3)
+        while (loop.state.step, loop.signals.waiting_for) != (3, "the next update to be made ready"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert unmade.given_up.wait(60)
+
+    monkeypatch.setattr(loop_module, "updates", slow)
+    loop = new_loop(*letters, tmp_path / "a", "train.steps=4")
+    loop.resampling = unmade  # type: ignore[assignment]
+    with pytest.raises(Interrupted, match="saved at step 3;"):
+        loop.run()
+    assert unmade.given_up.is_set()
 
 
 def test_a_signal_before_the_first_update_leaves_nothing_to_average(tmp_path: Path, letters: Letters) -> None:

@@ -21,6 +21,7 @@ from transduce.model import Transformer
 from transduce.settings import make_config, read_toml
 from transduce.text import Subwords, Symbols
 from transduce.text.codec import UNK
+from transduce.train.beginning import GIVEN
 from transduce.train.lock import LOCK
 from transduce.train.start import START, uncovered
 from trials import Recorder, StopAfter, content
@@ -187,10 +188,12 @@ def test_what_a_killed_start_had_copied_is_not_taken_for_the_next_ones(
     assert content(out) == whole, "it may be someone's model"
     (out / LOCK).touch()
     (out / f".{START}.7.tmp").mkdir()
+    (out / ".config.toml.7.tmp").touch()
+    (out / GIVEN).write_text("half a", encoding="utf-8")
     shape = ["model.d_model=16", "model.d_ff=8", "model.encoder_layers=1", "model.decoder_layers=1"]
     started(out, small_corpus, None, *shape, "text.vocabulary=390", "train.steps=1").run()
     assert open_bundle(out).source_codec.size == 390
-    assert not [path.name for path in out.iterdir() if START in path.name]
+    assert not [path.name for path in out.iterdir() if START in path.name or ".7." in path.name or path.name == GIVEN]
 
 
 def flags(settings: Sequence[str]) -> list[str]:

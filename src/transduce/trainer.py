@@ -16,17 +16,17 @@ from transduce.card import model_card
 from transduce.config import Config, TrainConfig
 from transduce.data.batching import Batching
 from transduce.data.preparation import RECORD, Prepared, prepare, recall
-from transduce.data.resampling import EPOCHS, Resampling
+from transduce.data.resampling import EPOCHS, Resampling, remove_others
 from transduce.decode.conversion import convert_early
 from transduce.errors import RunError, UserError
 from transduce.files import write_file
 from transduce.interop.ctranslate2 import refusal
 from transduce.model import Transformer
-from transduce.settings import known_keys, make_config, read_toml
+from transduce.settings import make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
 from transduce.train.average import average, describe_averaged
-from transduce.train.beginning import configure, refuse_other_run
+from transduce.train.beginning import clear_killed, configure, decided, keep_given, kept_given, refuse_other_run
 from transduce.train.calibration import Budget, calibrate, resolve
 from transduce.train.device import choose_device, where
 from transduce.train.ema import MovingAverage
@@ -38,7 +38,7 @@ from transduce.train.recompute import recompute_layers
 from transduce.train.recorders import recorders
 from transduce.train.resume import cut_back, differences, extended, stepped
 from transduce.train.sharding import ShardedWorkers, gather, shard
-from transduce.train.start import doubts, find_start, keep_start, kept_codecs, keys_of, load_start
+from transduce.train.start import doubts, find_start, keep_start, kept_codecs, keys_in, keys_of, load_start
 from transduce.train.state import (
     State,
     checkpoints,
@@ -86,12 +86,11 @@ class Trainer:
         files = [f"data.{side}={json.dumps(_names(given))}" for side, given in sides if given]
         files += [] if start is None else [f"train.start={json.dumps(str(start))}"]
         refuse_other_run(self.out)
-        self._given = frozenset(setting.partition("=")[0].strip() for setting in settings)
+        self._given = frozenset(keys_in(settings) | keys_of(config))
         self.config = configure(preset, config, [*files, *settings], self.listener, world)
         self._begins = find_start(self.config.train.start, vocabulary_of)
         if self._begins is not None:
-            given = self._given | keys_of(config)
-            self.config = self._begins.settle(self.config, given=given, warn=self.listener.warn)
+            self.config = self._begins.settle(self.config, given=self._given, warn=self.listener.warn)
         choose_device(self.config.train)
 
     @classmethod
@@ -112,11 +111,11 @@ class Trainer:
         trainer.world = world
         trainer._more, trainer._steps = more, steps
         trainer.out, trainer.listener, trainer._resumes = Path(out), listener or Listener(), True
-        trainer._given = frozenset()
         path = trainer.out / "config.toml"
         if not path.is_file() or (trainer.out / "manifest.json").exists():
             what = "holds a bundle" if path.is_file() else "no config.toml"
             raise RunError(f"{out}: {what}: not a run; start one with `transduce train --out DIRECTORY`")
+        trainer._given = kept_given(trainer.out)
         trainer._read_config()
         return trainer
 
@@ -144,7 +143,9 @@ class Trainer:
         """Prepare the run's data; if that fails, leave no half-made run behind."""
         refuse_other_run(self.out)
         try:
+            clear_killed(self.out)
             keep_start(self.out, self._begins)
+            keep_given(self.out, self._given)
             self._write_config()
             self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
             if self._begins is not None:
@@ -192,8 +193,6 @@ class Trainer:
         if newest is not None:
             self.listener.note(f"resuming at step {state.step:,}, epoch {state.epoch + 1}")
         else:
-            if directory.is_dir():  # a first start was killed before it saved: what the budget decides is decided
-                self._given = frozenset(known_keys())
             self._announce(model, prepared, calibrate(workers, seen.train, batching), workers)
         if self.world.first:
             directory.mkdir(exist_ok=True)
@@ -238,6 +237,8 @@ class Trainer:
             return None
         self.listener.note("cutting the training text into subwords anew, for this epoch and each that follows")
         codecs = prepared.source_codec, prepared.target_codec
+        if self.world.first:
+            remove_others(self.out / EPOCHS, self.world.size)
         return Resampling(self.config, prepared.train, codecs, self.out / EPOCHS / str(self.world.rank))
 
     def _workers(self, prepared: Prepared) -> Workers:
@@ -318,6 +319,7 @@ class Trainer:
         train, changes = resolve(self.config.train, budget, given=self._given)
         self.config = self.config.model_copy(update={"train": train})
         self._write_config()
+        decided(self.out)
         for line in (
             f"until {until(train, budget)}",
             f"model: {describe_model(self.config, model)}, on {where(workers)} in {train.precision}",

@@ -15,6 +15,7 @@ from transduce.cli.display import Display
 from transduce.cli.language import refuse_language
 from transduce.cli.synthesis import Looked, Originals, Synthesis, reasons
 from transduce.cli.train import Device, Epochs, Minutes, Seed, Steps, Threads, Vocabulary, settings_of
+from transduce.config import Config
 from transduce.decode.columns import Text
 from transduce.decode.job import Work, part_of, record_of
 from transduce.errors import UserError
@@ -119,8 +120,6 @@ def distill(
         config=config,
         settings=settings,
     )
-    if not (valid_source or valid_target):
-        display.warn("no --valid-source and --valid-target: the student is measured by what the teacher says")
     Distillation(out, order, display).begin()
 
 
@@ -165,6 +164,7 @@ class Distillation:
 
     def begin(self) -> None:
         """Take up an order that was given on the command line; what the same teacher has done is kept."""
+        from transduce.data.corpus import validation_corpus
         from transduce.data.lines import check_file
         from transduce.settings import load_config
         from transduce.train.beginning import refuse_other_run
@@ -172,9 +172,22 @@ class Distillation:
         refuse_other_run(self.out)
         order = self.order  # what is wrong with it is told before the work
         config = load_config(preset=order.preset, path=order.config, settings=order.settings)
-        for path in (*order.also, *(Path(name) for name in (*config.data.valid_source, *config.data.valid_target))):
+        valid = validation_corpus(config.data)
+        for path in (*order.also, *(valid.files if valid else ())):
             check_file(path)
+        if valid is None:
+            self.display.warn("no --valid-source and --valid-target: the student is measured by what the teacher says")
+        if order.keep_vocabulary:
+            self.refuse_vocabulary(config)
         self.run()
+
+    def refuse_vocabulary(self, config: Config) -> None:
+        """What does not go with the teacher's vocabulary, where the student is to have it."""
+        from transduce.train.start import find_start, keys_in, keys_of
+
+        start = find_start(None, self.order.teachers[0])
+        assert start is not None
+        start.fit(config, given=keys_in(self.order.settings) | keys_of(self.order.config))
 
     def run(self) -> None:
         """Translate what is not yet translated, and train, or go on with training."""

@@ -39,6 +39,7 @@ class Resampling:
         self.pairs, self.directory = pairs, directory
         self.seed, self.dropout, self.max_length = config.train.seed, config.train.bpe_dropout, config.data.max_length
         self.source, self.target = as_subwords(codecs, self.dropout)
+        self._unwanted = Event()
         shutil.rmtree(directory, ignore_errors=True)  # of a run that was killed, perhaps with other settings
 
     def store(self, epoch: int, given_up: Callable[[], bool] = lambda: False) -> Store:
@@ -56,16 +57,20 @@ class Resampling:
 
         Closing this iterator ends the thread, and what it makes is given up.
         """
-        unwanted = Event()
+        self._unwanted.clear()
         with ThreadPoolExecutor(1, thread_name_prefix="resampling") as thread:
             try:
-                coming = thread.submit(self.store, epoch, unwanted.is_set)
+                coming = thread.submit(self.store, epoch, self._unwanted.is_set)
                 for following in count(epoch + 1):
                     store = coming.result()
-                    coming = thread.submit(self.store, following, unwanted.is_set)
+                    coming = thread.submit(self.store, following, self._unwanted.is_set)
                     yield store
             finally:
-                unwanted.set()
+                self.give_up()
+
+    def give_up(self) -> None:
+        """End the making of a store, so that nobody waits for it."""
+        self._unwanted.set()
 
     def close(self) -> None:
         """Remove the stores: they can be made again."""
@@ -94,6 +99,13 @@ class Resampling:
             if max(lengths) > self.max_length:
                 after[0][at], after[1][at] = before[0][at], before[1][at]
         return after[0], after[1]
+
+
+def remove_others(directory: Path, processes: int) -> None:
+    """Of a run that was killed and had more processes, remove the stores of those that are no more."""
+    for path in directory.glob("*"):
+        if path.name.isdecimal() and int(path.name) >= processes:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def as_subwords(codecs: tuple[Codec, Codec], dropout: float) -> tuple[Subwords, Subwords]:

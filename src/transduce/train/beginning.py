@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -10,25 +13,57 @@ from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.pace import Notes, stage
 from transduce.errors import RunError
-from transduce.settings import load_config, read_toml
+from transduce.files import write_json
+from transduce.settings import known_keys, load_config, read_toml
 from transduce.train.calibration import expected
 from transduce.train.choice import Size, budget_in_words, choose_preset, in_words, settings_of
 from transduce.train.lock import LOCK
 from transduce.train.progress import Listener
-from transduce.train.start import START, keys_of
+from transduce.train.start import START, keys_in, keys_of
 from transduce.train.world import World
+
+CONFIG = "config.toml"  # in the run; what stands there before it is written is no run
+GIVEN = "given.json"
+"""In the run: the keys that were set, until what is left to the budget is decided."""
+EARLY = (LOCK, START, GIVEN)
+UNFINISHED = tuple(f".{name}." for name in (START, GIVEN, CONFIG))
 
 
 def refuse_other_run(out: Path) -> None:
     """A run starts in a new or empty directory."""
     names = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    killed = LOCK in names and all(name.lstrip(".").partition(".")[0] in (LOCK, START) for name in names)
-    if out.is_dir() and (not names or killed):  # killed: before it had written more
+    killed = LOCK in names and all(name in EARLY or name.startswith(UNFINISHED) for name in names)
+    if out.is_dir() and (not names or killed):
         return
-    if (out / "config.toml").is_file():
+    if (out / CONFIG).is_file():
         raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
     if out.exists():
         raise RunError(f"{out}: exists and is not a run: choose another --out")
+
+
+def clear_killed(out: Path) -> None:
+    """What a start that was killed has left goes, but for the lock."""
+    for left in out.iterdir():
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left.name != LOCK:
+            left.unlink()
+
+
+def keep_given(run: Path, keys: Iterable[str]) -> None:
+    """Write down what was set, for a run that is killed before its budget was measured."""
+    write_json(run / GIVEN, sorted(keys))
+
+
+def kept_given(run: Path) -> frozenset[str]:
+    """The keys that the budget leaves alone: all, once it has decided the others."""
+    path = run / GIVEN
+    return frozenset(json.loads(path.read_bytes()) if path.is_file() else known_keys())
+
+
+def decided(run: Path) -> None:
+    """The configuration says all that the budget decides; whoever resumes decides nothing anew."""
+    (run / GIVEN).unlink(missing_ok=True)
 
 
 def configure(preset: str | None, path: Path | None, settings: list[str], listener: Listener, world: World) -> Config:
@@ -42,7 +77,9 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
         listener.warn(problem)
     if preset or (path and "preset" in read_toml(path)):
         return config
-    given = keys_of(path) | {setting.partition("=")[0].strip() for setting in settings}
+    given = keys_of(path) | keys_in(settings)
+    if config.train.start:
+        given.add("text.vocabulary")  # is the model's
     pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
 
     def configured(name: str, epochs: float | None = None) -> Config:
@@ -50,7 +87,7 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
 
     @cache
     def updates(name: str) -> int | None:
-        if config.train.start:  # which has its own shape
+        if config.train.start or not size.pairs:  # a model has its own shape; what has no pairs is refused later
             return None
         if config.train.minutes is not None:
             listener.note(f"trying out preset {name}")

@@ -6,8 +6,8 @@ B sentences, S source length, T target length, N target tokens, padding not coun
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -24,7 +24,12 @@ from transduce.data.store import Store
 from transduce.train.world import ALONE, World
 
 AHEAD = 2  # updates ready or under way: one can be late without training having to wait
+CHECK_SECONDS = 0.5  # between two looks whether to go on waiting
 Item = TypeVar("Item")
+
+
+def go_on() -> None:
+    """Nobody wants to stop."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +142,28 @@ def _epochs(
             yield number, own, batching.fitted(own)
 
 
-def ahead(items: Iterator[Item], number: int = AHEAD) -> Generator[Item, None, None]:
+def ahead(
+    items: Iterator[Item],
+    number: int = AHEAD,
+    *,
+    check: Callable[[], None] = go_on,
+    give_up: Callable[[], None] = go_on,
+) -> Generator[Item, None, None]:
     """The same items in the same order, `number` of them made in advance by one thread.
 
-    An error of theirs is raised where its item is due. Closing this iterator ends the thread.
+    An error of theirs is raised where its item is due; `check` may raise one while an item is waited for. Closing this
+    iterator ends the thread: `give_up` lets it leave an item that would take long.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
     try:
         coming = deque(thread.submit(next, items, None) for _ in range(number))
-        while (item := coming.popleft().result()) is not None:
+        while True:
+            while not wait([coming[0]], timeout=CHECK_SECONDS).done:
+                check()
+            if (item := coming.popleft().result()) is None:
+                break
             coming.append(thread.submit(next, items, None))
             yield item
     finally:
+        give_up()
         thread.shutdown(cancel_futures=True)

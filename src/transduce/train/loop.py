@@ -23,7 +23,7 @@ from transduce.model import Transformer
 from transduce.train.average import describe_plan
 from transduce.train.ema import MovingAverage
 from transduce.train.ending import finished, out_of_time, share
-from transduce.train.feed import Update, ahead, updates
+from transduce.train.feed import Update, ahead, go_on, updates
 from transduce.train.guard import Guard, Verdict
 from transduce.train.progress import Listener, Report, Validation
 from transduce.train.schedule import cooled, learning_rate
@@ -41,7 +41,7 @@ from transduce.train.state import (
     write_checkpoint,
 )
 from transduce.train.tally import Tally
-from transduce.train.workers import Workers, go_on
+from transduce.train.workers import Workers
 
 REPORT_SECONDS = 5.0
 SKIPPED, ROLLBACKS = 10, 3  # so many updates in a row may be left out, so many times, before a run is given up
@@ -132,6 +132,11 @@ class Loop:
         self.agree()
         return not self.finished
 
+    def check(self) -> None:
+        """Raise Stopped if a signal came to a process that is alone: a rank must not leave the others in the middle."""
+        if self.world.size == 1:
+            self.signals.check()
+
     @property
     def finished(self) -> bool:
         """Whether the budget or the patience is used up, as of the last agreement."""
@@ -172,9 +177,11 @@ class Loop:
             world=self.world,
             resampling=self.resampling,
         )
+        give_up = go_on if self.resampling is None else self.resampling.give_up
         try:
-            with closing(coming), closing(ahead(coming)) as feed:
+            with closing(coming), closing(ahead(coming, check=self.check, give_up=give_up)) as feed:
                 while self.goes_on():
+                    self.signals.waiting_for = "the next update to be made ready"
                     update = next(feed)
                     self.update(update)
                     self.state = replace(
@@ -190,10 +197,10 @@ class Loop:
 
     def update(self, update: Update) -> None:
         """One update: gradients of all micro-batches, divided by the target tokens of the whole update."""
-        step, alone = self.state.step + 1, self.world.size == 1
-        self.signals.waiting_for = f"the {'micro-batch' if alone else 'update'} under way"
-        check = self.signals.check if alone else go_on  # one rank must not leave the others in the middle
-        loss = self.workers.backward(update.batches, step, others=update.others, scale=self.guard.scale, check=check)
+        step = self.state.step + 1
+        self.signals.waiting_for = f"the {'micro-batch' if self.world.size == 1 else 'update'} under way"
+        scale, others = self.guard.scale, update.others
+        loss = self.workers.backward(update.batches, step, others=others, scale=scale, check=self.check)
         loss = self.workers.exchange(loss)
         self.rate = self.learning_rate(step)
         made = self.guard.apply(step, update.pairs, loss, self.rate)

@@ -17,7 +17,8 @@ def extended(train: TrainConfig, state: State, more: int, *, updates_per_epoch: 
     """The recipe with a budget of `more` updates beyond its own, or beyond here if the clock or patience is the end."""
     ends = [] if train.steps is None else [train.steps]
     if train.epochs is not None:
-        ends.append(train.epochs * updates_per_epoch)
+        done = state.epoch >= train.epochs  # with epochs that need not have been as long as the next
+        ends.append(state.step if done else train.epochs * updates_per_epoch)
     tired = train.patience is not None and state.without_improvement >= train.patience
     known = ends and train.minutes is None and not tired
     steps = (max(state.step, min(ends)) if known else state.step) + more

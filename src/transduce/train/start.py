@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,12 @@ class Start:
 
     def settle(self, config: Config, *, given: Container[str], warn: Callable[[str], None]) -> Config:
         """The configuration with what the bundle decides; keys that were `given` must not say otherwise."""
+        fitted, (source_lang, target_lang) = self.fit(config, given=given), self._languages(config, warn)
+        data = config.data.model_copy(update={"source_lang": source_lang, "target_lang": target_lang})
+        return fitted.model_copy(update={"data": data})
+
+    def fit(self, config: Config, *, given: Container[str]) -> Config:
+        """The configuration with the bundle's shape and vocabulary, whatever the languages."""
         table = config.model_dump()
         if self.with_weights:
             shape = {key: value for key, value in self.bundle.config.model.model_dump().items() if key not in RECIPE}
@@ -64,8 +70,7 @@ class Start:
             table["model"] |= shape
         text = self.bundle.config.text.model_dump()
         self._refuse(table["text"], text, "text", given)
-        source_lang, target_lang = self._languages(config, warn)
-        table["text"], table["data"] = text, table["data"] | {"source_lang": source_lang, "target_lang": target_lang}
+        table["text"] = text
         return make_config(table, where=str(self))
 
     def copy(self, directory: Path) -> None:
@@ -119,10 +124,13 @@ def keys_of(path: Path | None) -> set[str]:
     return {f"{name}.{key}" for name, table in tables.items() if isinstance(table, dict) for key in table}
 
 
+def keys_in(settings: Iterable[str]) -> set[str]:
+    """Every `section.key` of `section.key=value`."""
+    return {setting.partition("=")[0].strip() for setting in settings}
+
+
 def keep_start(run: Path, start: Start | None) -> None:
-    """Copy into a new run what it begins with; what a start that was killed had copied goes."""
-    for left in (run / START, *run.glob(f".{START}.*")):
-        shutil.rmtree(left, ignore_errors=True)
+    """Copy into a new run what it begins with."""
     if start is not None:
         write_directory(run / START, start.copy)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from transduce.config import TrainConfig
 from transduce.model import Noise, Transformer
 from transduce.model.products import fast_products
-from transduce.train.feed import LoadedBatch
+from transduce.train.feed import LoadedBatch, go_on
 from transduce.train.loss import Loss, smoothed_cross_entropy
 from transduce.train.r_drop import r_drop, twice
 from transduce.train.world import ALONE, World
@@ -36,10 +36,6 @@ def states(model: Transformer, batch: LoadedBatch, noise: Noise | None) -> Tenso
     """The decoder's states (ND); padded positions are left out before the projection."""
     hidden: Tensor = model(batch.source, batch.target, source_padded=batch.source_padded, noise=noise).flatten(0, 1)
     return hidden if batch.present is None else hidden.index_select(0, batch.present)
-
-
-def go_on() -> None:
-    """Nobody wants to stop."""
 
 
 def as_it_is(loss: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from transduce.data.preparation import RECORD
 from transduce.errors import RunError
 from transduce.files import write_file, write_json
 from transduce.settings import make_config, read_toml
+from transduce.train.beginning import keep_given
 from transduce.train.state import OPTIMIZER, checkpoints
 
 SAVES = 20
@@ -97,6 +98,7 @@ def rehearse(run: Path, directory: Path, *, steps: int) -> Config:
     directory.mkdir(parents=True)
     write_file(directory / "config.toml", config.to_toml().encode())
     write_json(directory / RECORD, record)
+    keep_given(directory, ())  # what a budget decides is open, as in a run that was killed before it was measured
     return config
 
 
