@@ -28,7 +28,7 @@ SETTINGS = (
     "train.threads=1",
     "train.precision=bfloat16",
     'text.normalize=["lower"]',
-    "model.dropout=0.3",  # the preset's; `train` would choose less for arms of few epochs
+    "model.dropout=0.3",  # the preset's; `train` might choose less
     "train.warmup_steps=300",  # these three would follow from an estimate of the updates, which differs by arm and hour
     "train.validate_every=500",
     "train.save_every=100",
@@ -39,6 +39,8 @@ BASELINE = "none"
 HELPER = "train.minutes=10"
 """For a model that others begin with and that is not scored."""
 ARMS: dict[str, tuple[str, ...]] = {
+    "model.dropout = 0.1": ("model.dropout=0.1",),
+    "model.dropout = 0.2": ("model.dropout=0.2",),
     "train.bpe_dropout = 0.1": ("train.bpe_dropout=0.1",),
     "train.r_drop = 3": ("train.r_drop=3.0",),
     "model.word_dropout = 0.1": ("model.word_dropout=0.1",),
