@@ -159,7 +159,7 @@ def _bought(config: Config, trial: Trial, size: Size, minutes: float) -> list[st
 
 def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size, minutes: float | None) -> list[str]:
     """What was found out about each preset on this machine, and which one `train` would choose."""
-    from transduce.train.choice import choose_preset, in_words, recommended_updates, settings_of
+    from transduce.train.choice import choose, recommended_updates
 
     budget = "" if minutes is None else f"{minutes:g} minutes"
     rows = [["here", "tokens/s", "memory", "recommended", "takes", *([f"in {budget}"] if budget else [])]]
@@ -180,12 +180,11 @@ def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size
         def updates_of(preset: str) -> int | None:
             return None if minutes is None else trials[preset].updates(minutes)
 
-        pairs = round(size.pairs)
-        name, why = choose_preset(pairs, updates_of, budget)
-        got = updates_of(name)
-        epochs = None if got is None else got / size.updates_per_epoch(planned[name].train)
-        choice = in_words(name, why, epochs, settings_of(name, pairs, epochs))
-        lines.append(f"`transduce train` would choose {choice}")
+        def updates_per_epoch(preset: str) -> int:
+            return size.updates_per_epoch(planned[preset].train)
+
+        choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget)
+        lines.append(f"`transduce train` would choose {choice.words}")
     return lines
 
 

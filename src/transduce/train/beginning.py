@@ -16,7 +16,7 @@ from transduce.errors import RunError
 from transduce.files import write_json
 from transduce.settings import known_keys, load_config, read_toml
 from transduce.train.calibration import expected
-from transduce.train.choice import Size, budget_in_words, choose_preset, in_words, settings_of
+from transduce.train.choice import Size, budget_in_words, choose, settings_of
 from transduce.train.lock import LOCK
 from transduce.train.progress import Listener
 from transduce.train.start import START, keys_in, keys_of
@@ -82,8 +82,8 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
         given.add("text.vocabulary")  # is the model's
     pairs, size = report.corpora[0].usable, Size.of(report.corpora[0])
 
-    def configured(name: str, epochs: float | None = None) -> Config:
-        return load_config(preset=name, path=path, settings=[*settings_of(name, pairs, epochs, given), *settings])
+    def configured(name: str, more: Iterable[str] = ()) -> Config:
+        return load_config(preset=name, path=path, settings=[*more, *settings])
 
     @cache
     def updates(name: str) -> int | None:
@@ -91,10 +91,11 @@ def configure(preset: str | None, path: Path | None, settings: list[str], listen
             return None
         if config.train.minutes is not None:
             listener.note(f"trying out preset {name}")
-        return expected(configured(name), size, world).updates
+        return expected(configured(name, settings_of(name, pairs, None, given)), size, world).updates
 
-    name, reason = choose_preset(pairs, updates, budget_in_words(config.train))
-    got = updates(name)
-    epochs = None if got is None else got / size.updates_per_epoch(configured(name).train)
-    listener.note(f"preset {in_words(name, reason, epochs, settings_of(name, pairs, epochs, given))}")
-    return configured(name, epochs)
+    def updates_per_epoch(name: str) -> int:
+        return size.updates_per_epoch(configured(name).train)
+
+    choice = choose(pairs, updates, updates_per_epoch, budget=budget_in_words(config.train), given=given)
+    listener.note(f"preset {choice.words}")
+    return configured(choice.preset, choice.settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from transduce.config import TrainConfig
 from transduce.data.report import CorpusReport
@@ -117,8 +118,33 @@ def settings_of(preset: str, pairs: int, epochs: float | None, given: Collection
     return [each for each in (*row.settings, *(row.few if few else ())) if each.partition("=")[0] not in given]
 
 
-def in_words(preset: str, why: str, epochs: float | None, settings: Sequence[str]) -> str:
-    """A choice and its reasons, as `train` and `plan` tell it."""
+class Choice(NamedTuple):
+    """What a corpus and a budget come to."""
+
+    preset: str
+    settings: list[str]
+    """Beside it, by the table."""
+    words: str
+    """Both, and the reasons, as `train` and `plan` tell them."""
+
+
+def choose(
+    pairs: int,
+    updates: Callable[[str], int | None],
+    updates_per_epoch: Callable[[str], int],
+    *,
+    budget: str = "",
+    given: Collection[str] = (),
+) -> Choice:
+    """The preset and the settings for so many pairs; both callables are asked about presets."""
+    preset, why = choose_preset(pairs, updates, budget)
+    got = updates(preset)
+    epochs = None if got is None else got / updates_per_epoch(preset)
+    settings = settings_of(preset, pairs, epochs, given)
+    return Choice(preset, settings, _in_words(preset, why, epochs, settings))
+
+
+def _in_words(preset: str, why: str, epochs: float | None, settings: Sequence[str]) -> str:
     told = [f"{preset}: {why}"]
     if epochs is not None:
         told.append(f"about {epochs:,.1f} epochs" + (f", fewer than {FEW_EPOCHS}" if epochs < FEW_EPOCHS else ""))
