@@ -16,6 +16,7 @@ from transduce.data.store import Store
 from transduce.errors import Interrupted
 from transduce.settings import load_config
 from transduce.text import Symbols
+from transduce.train.beginning import decided
 from transduce.train.calibration import Budget, resolve
 from transduce.train.loop import Loop
 from transduce.train.progress import Validation
@@ -65,7 +66,7 @@ def test_an_end_whose_validation_a_signal_broke_off_is_validated_when_the_run_is
     small_run: Path, tmp_path: Path
 ) -> None:
     run = copy_of(small_run, tmp_path / "run", steps=3, save_every=100, validate_every=2, average="best")
-    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    decided(run)  # as if it had begun: no budget changes the recipe
     original, tried = Loop.validate_now, list[int]()
 
     def broken_off(loop: Loop) -> None:
@@ -139,7 +140,7 @@ def test_of_moving_averages_one_is_kept(tmp_path: Path, letters: Letters, averag
 
 def test_the_bundle_is_the_mean_of_the_best_and_the_log_names_them(small_run: Path, tmp_path: Path) -> None:
     run = copy_of(small_run, tmp_path / "run", steps=7, save_every=5, validate_every=2, average="best", average_count=2)
-    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    decided(run)  # as if it had begun: no budget changes the recipe
     heard = Recorder()
     Trainer.resume(run, listener=heard).run()
     scores = {step: perplexity for step, perplexity, _ in read_state(checkpoints(run / "checkpoints")[-1]).validations}

@@ -17,6 +17,7 @@ from transduce.bundle import WEIGHTS, read_weights
 from transduce.data.store import Store
 from transduce.errors import Interrupted
 from transduce.text import Symbols
+from transduce.train.beginning import decided
 from transduce.train.ema import MovingAverage
 from transduce.train.guard import Verdict
 from transduce.train.loop import Loop
@@ -180,7 +181,7 @@ def unbroken(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 def copied(small_run: Path, directory: Path) -> Path:
     run = copy_of(small_run, directory, steps=8, save_every=3, validate_every=4, ema=DECAY, r_drop=2.0)
-    (run / "checkpoints").mkdir()  # as if it had begun: no budget changes the recipe
+    decided(run)  # as if it had begun: no budget changes the recipe
     return run
 
 
