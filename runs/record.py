@@ -14,7 +14,7 @@ from transduce.config import Config
 from transduce.evaluate.bleu import Score
 from transduce.files import file_name, write_json
 from transduce.paper.result import Table
-from transduce.settings import known_keys
+from transduce.settings import apart
 from transduce.train.environment import environment
 from transduce.train.history import read_history
 from transduce.train.state import checkpoints, read_state
@@ -59,13 +59,11 @@ def read_record(results: Path, name: str) -> Record | None:
 
 def changed(config: Config) -> dict[str, object]:
     """Every setting that is not the default, by its key; of files only the names."""
-    ours, theirs = (each.model_dump(mode="json") for each in (config, Config()))
-    found = {}
-    for key in known_keys():
+    ours, found = config.model_dump(mode="json"), {}
+    for key in apart(config, Config()):
         section, _, name = key.partition(".")
         value = ours[section][name]
-        if value != theirs[section][name]:
-            found[key] = _names(value) if section == "data" or name in PATHS else value
+        found[key] = _names(value) if section == "data" or name in PATHS else value
     return found
 
 

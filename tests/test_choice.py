@@ -25,6 +25,7 @@ from transduce.train.choice import (
     settings_of,
     suitable,
 )
+from transduce.train.start import keys_of
 from trials import SMALL, Recorder
 
 SMALLER_FIRST = list(dict.fromkeys(row.preset for row in TABLE))
@@ -108,6 +109,18 @@ def test_what_a_file_sets_stays_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_of("tiny", 5, 1.0, {"model.dropout"}) == list(row.settings)
 
 
+@pytest.mark.parametrize("preset", presets())
+def test_a_file_that_says_all_sets_what_it_says_otherwise_than_its_preset(tmp_path: Path, preset: str) -> None:
+    """`transduce config` prints such files; what it does not set is still fitted to the budget."""
+    path = tmp_path / "all.toml"
+    settings = ["train.minutes=20", 'data.source=["a.en"]', 'data.target=["a.de"]', "model.word_dropout=0.5"]
+    path.write_text(load_config(preset=preset, settings=settings).to_toml(), encoding="utf-8")
+    assert keys_of(path) == {"train.minutes", "data.source", "data.target", "model.word_dropout"}
+    path.write_text("[train]\nwarmup_steps = 4000\nsteps = 5\n", encoding="utf-8")
+    assert keys_of(path) == {"train.warmup_steps", "train.steps"}
+    assert keys_of(None) == set()
+
+
 @pytest.mark.parametrize("epochs", [None, FEW_EPOCHS - 0.1, FEW_EPOCHS, FEW_EPOCHS + 1])
 def test_few_epochs_have_little_dropout(epochs: float | None) -> None:
     few = epochs is not None and epochs < FEW_EPOCHS
@@ -122,14 +135,15 @@ def test_few_epochs_have_little_dropout(epochs: float | None) -> None:
         (["train.epochs=2"], 0.1, f"; about 2.0 epochs, fewer than {FEW_EPOCHS}; sets model.dropout=0.1"),
         (["train.epochs=100"], 0.3, "; about 100.0 epochs"),
         (["train.epochs=2", "model.dropout=0.2"], 0.2, f"; about 2.0 epochs, fewer than {FEW_EPOCHS}"),
-        ([], 0.3, "300 pairs are fewer than 200,000"),
+        ([], 0.3, "300 pairs are fewer than 1,000"),
     ],
 )
 def test_training_has_the_dropout_that_its_epochs_ask_for(
     tmp_path: Path, small_corpus: Path, budget: list[str], dropout: float, told: str
 ) -> None:
     heard = Recorder()
-    trainer = Trainer(tmp_path / "run", **sides(small_corpus), settings=budget, listener=heard)
+    settings = [*budget, "text.vocabulary=400"]
+    trainer = Trainer(tmp_path / "run", **sides(small_corpus), settings=settings, listener=heard)
     assert trainer.config.model.dropout == dropout
     (choice,) = (line for line in heard.said if line.startswith("preset tiny"))
     assert choice.endswith(told)

@@ -101,6 +101,7 @@ def test_help_names_every_gpu() -> None:
         (("--preset", "tyni"), ConfigError, "unknown preset 'tyni': did you mean 'tiny'"),
         (("--preset", "tiny", "--set", "train.step=1"), ConfigError, "did you mean 'train.steps'"),
         (("--preset", "tiny", "--set", "train.precision=bfloat16"), UserError, "P100: has no bfloat16: .*float16"),
+        (("--minutes", "inf"), UserError, "--minutes inf: give more than 0"),
         (("--minutes", "0"), UserError, "--minutes 0: give more than 0"),
         (("--minutes", "5", "--no-measure"), UserError, "--minutes 5: .* no --no-measure"),
     ],
@@ -215,7 +216,11 @@ def test_a_corpus_says_how_many_epochs_and_which_preset(tried: list[Config], sma
     files = "--source", str(small_corpus / "train.en"), "--target", str(small_corpus / "train.de")
     result = run(*files, "--minutes", "60")
     assert result.exit_code == 0, result.output
-    assert "`transduce train` would choose tiny: 300 pairs are fewer than 200,000" in result.stdout
+    assert "`transduce train` would choose tiny: 300 pairs are fewer than 1,000" in result.stdout
+    assert "sets text.vocabulary=1000" in result.stdout
+    given = run(*files, "--set", "text.vocabulary=400", "--set", "train.batch_tokens=1000")
+    assert "sets text.vocabulary" not in given.stdout
+    assert {config.train.batch_tokens for config in tried[-2:]} == {1000}
     page = rows(*files, "--preset", "tiny", "--minutes", "60", measure=True)
     found = re.fullmatch(r"([\d,]+) updates = ([\d,.]+) epochs", page["60 minutes here"])
     assert found

@@ -98,6 +98,17 @@ def known_keys() -> list[str]:
     ]
 
 
+def apart(one: Config, other: Config) -> list[str]:
+    """Every `section.key` in which two configurations differ."""
+    sections = ((name, getattr(one, name), getattr(other, name)) for name in Config.model_fields if name != "preset")
+    return [
+        f"{name}.{key}"
+        for name, ours, theirs in sections
+        for key in type(ours).model_fields
+        if getattr(ours, key) != getattr(theirs, key)
+    ]
+
+
 def _parse_setting(setting: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in setting.partition("="))
     if not equals:

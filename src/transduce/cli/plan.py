@@ -13,7 +13,7 @@ from transduce.cli.display import Display
 from transduce.errors import CorpusError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from transduce.config import Config
     from transduce.paper.here import Trial
@@ -45,18 +45,20 @@ def plan(
     """
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g}: a share of the peak rate: give more than 0 and at most 1")
-    if minutes is not None and not (minutes > 0 and measure):
+    if minutes is not None and not (0 < minutes < math.inf and measure):
         raise UserError(f"--minutes {minutes:g}: give more than 0, and no --no-measure: what it buys is measured")
     from transduce.paper.training_cost import find_gpu
 
     display: Display = context.obj
     name, size = find_gpu(gpu), _size(source or [], target or [], length, display)
-    if preset is None and config is None and not set_:
-        planned = {each: settings.load_config(preset=each) for each in settings.presets()}
+    if preset is None and config is None:
+        planned = {each: settings.load_config(preset=each, settings=set_ or []) for each in settings.presets()}
         typer.echo(_aligned(_table(planned, name, gpus, utilisation, size)))
         if measure:
+            from transduce.train.start import keys_in
+
             trials = _measured(planned, size, display)
-            typer.echo("\n" + "\n".join(_here(planned, trials, size, minutes)))
+            typer.echo("\n" + "\n".join(_here(planned, trials, size, minutes, given=keys_in(set_ or []))))
         return
     chosen = settings.load_config(preset=preset, path=config, settings=set_ or [])
     machine, origin = _machine(chosen, name, gpus, utilisation)
@@ -157,7 +159,14 @@ def _bought(config: Config, trial: Trial, size: Size, minutes: float) -> list[st
     return bought
 
 
-def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size, minutes: float | None) -> list[str]:
+def _here(
+    planned: Mapping[str, Config],
+    trials: Mapping[str, Trial],
+    size: Size,
+    minutes: float | None,
+    *,
+    given: Collection[str],
+) -> list[str]:
     """What was found out about each preset on this machine, and which one `train` would choose."""
     from transduce.train.choice import choose, recommended_updates
 
@@ -183,7 +192,7 @@ def _here(planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size
         def updates_per_epoch(preset: str) -> int:
             return size.updates_per_epoch(planned[preset].train)
 
-        choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget)
+        choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget, given=given)
         lines.append(f"`transduce train` would choose {choice.words}")
     return lines
 

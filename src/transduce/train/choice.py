@@ -35,13 +35,13 @@ LITTLE_DROPOUT = ("model.dropout=0.1",)
 
 TABLE = (
     Row(0, "tiny", 1_200, ("text.vocabulary=1000",), LITTLE_DROPOUT),
-    Row(300, "tiny", 1_200, (), LITTLE_DROPOUT),
+    Row(1_000, "tiny", 1_200, (), LITTLE_DROPOUT),
     Row(200_000, "small", 4_000, (), LITTLE_DROPOUT),
     Row(2_000_000, "base", 16_000),
 )
 """Smaller presets first. The limits of 200,000 and 2,000,000 pairs are a rule of thumb. What a preset needs is four of
-its warm-ups, as with fewer updates the warm-up is cut short (calibration.py). Fewer than 300 lines can hold fewer
-subwords than tiny asks for, which would be refused."""
+its warm-ups, as with fewer updates the warm-up is cut short (calibration.py). Fewer than 1,000 short pairs
+can hold fewer subwords than tiny asks for, which would be refused."""
 
 
 @dataclass(frozen=True)

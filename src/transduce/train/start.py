@@ -30,7 +30,7 @@ from transduce.data.store import Integers
 from transduce.errors import ConfigError, CorpusError
 from transduce.files import write_directory
 from transduce.model import Transformer
-from transduce.settings import make_config, read_toml
+from transduce.settings import apart, load_config, make_config, read_toml
 from transduce.text import Codec, load_codecs, save_codecs
 from transduce.text.codec import UNK
 
@@ -119,9 +119,14 @@ def find_start(start: str | Path | None, vocabulary_of: str | Path | None) -> St
 
 
 def keys_of(path: Path | None) -> set[str]:
-    """Every `section.key` that a TOML file sets."""
-    tables = {} if path is None else read_toml(path)
-    return {f"{name}.{key}" for name, table in tables.items() if isinstance(table, dict) for key in table}
+    """Every `section.key` that a TOML file sets otherwise than the preset it names: `transduce config` writes all."""
+    if path is None:
+        return set()
+    tables = read_toml(path)
+    keys = {f"{name}.{key}" for name, table in tables.items() if isinstance(table, dict) for key in table}
+    if "preset" in tables:
+        keys.intersection_update(apart(load_config(path=path), load_config(preset=tables["preset"])))
+    return keys
 
 
 def keys_in(settings: Iterable[str]) -> set[str]:
