@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.config import Config, DataConfig, TextConfig
+from transduce.config import Config, CorpusConfig, DataConfig, TextConfig
 from transduce.data import pace
 from transduce.data.batching import Batching
 from transduce.data.preparation import prepare, recall
@@ -144,3 +144,27 @@ def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path: Path) -> None:
         peaks.append(1024 * int(done.stdout))
         sizes.append(sum(path.stat().st_size for path in files))
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 2, "so the text is not held"
+
+
+def test_pairs_are_held_out_of_the_plain_files_where_other_corpora_stand_beside_them(tmp_path: Path) -> None:
+    """What a model made, or an older corpus mixed in, must not decide which checkpoint is best."""
+    (source, target), other = write(tmp_path, "real", 400), write(tmp_path, "made", 800)
+    alone = config(source, target)
+    (tmp_path / "first").mkdir()
+    first = prepare(alone, tmp_path / "first", lambda note: None).valid_source[0]
+    other[0].write_text(other[0].read_text(encoding="utf-8").replace("\n", f"\n{first}\n", 1), encoding="utf-8")
+    other[1].write_text(other[1].read_text(encoding="utf-8").replace("\n", f"\n{first}\n", 1), encoding="utf-8")
+    more = CorpusConfig(source=(str(other[0]),), target=(str(other[1]),), weight=0.25)
+    mixed = alone.model_copy(update={"data": alone.data.model_copy(update={"corpora": (more,)})})
+    equal = mixed.model_copy(update={"data": DataConfig(corpora=(more, more))})
+    held, trained = dict[str, list[str]](), dict[str, int]()
+    for name, each in (("alone", alone), ("mixed", mixed), ("equal", equal)):
+        (tmp_path / name).mkdir()
+        notes: list[str] = []
+        prepared = prepare(each, tmp_path / name, notes.append)
+        held[name], trained[name] = prepared.valid_source, len(prepared.train)
+        assert any("only those 1 that have such a source" in note for note in notes) == (name == "mixed")
+    assert held["mixed"] == held["alone"]
+    assert trained["mixed"] == trained["alone"] + 801 - 1, "the made pair with a held-out source is left out, and told"
+    assert 20 < len(held["mixed"]) < 60  # a tenth
+    assert len(held["equal"]) > 100

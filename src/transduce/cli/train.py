@@ -37,7 +37,7 @@ def train(
     trees: Annotated[
         list[Path] | None, typer.Option(help="Instead: .trees files, a tree a line; makes a parser of words.")
     ] = None,
-    valid_source: Annotated[list[Path] | None, typer.Option(help="Validation source; else 1 % is held out.")] = None,
+    valid_source: Annotated[list[Path] | None, typer.Option(help="Validation source; else pairs are held out.")] = None,
     valid_target: Annotated[list[Path] | None, typer.Option(help="Validation target.")] = None,
     valid_pairs: Annotated[list[Path] | None, typer.Option(help="Instead: .tsv or .jsonl files with both.")] = None,
     valid_trees: Annotated[list[Path] | None, typer.Option(help="Validation trees.")] = None,

@@ -59,24 +59,25 @@ def prepare(
         _remove_unfinished(directory)
     limits = [config.data.max_ratio, config.data.max_characters, config.data.max_length]
     whole = fingerprint(corpus)
-    looked = [whole, valid and fingerprint(valid), *limits, config.data.strict]
+    beside = ["beside others"] if _own_files(config.data, corpus) is not None else []
+    looked = [whole, valid and fingerprint(valid), *limits, config.data.strict, *beside]
     surveyed = directory / f"survey-{_key(looked)}.json"
     if not surveyed.is_file():
         write_json(surveyed, asdict(_survey(config.data, corpus, valid, progress)))
     survey = Survey(**json.loads(surveyed.read_text(encoding="utf-8")))
     for line in survey.notes:
         note(line)
-    facts = [whole, survey.share, *limits]
+    facts = [whole, survey.share, *limits, *beside]
     codecs = directory / f"codec-{_key(facts, config.text.model_dump(mode='json'), config.train.seed)}"
     if given is not None:
         codecs = _keep(given, directory, note)
     elif not codecs.is_dir():
-        _learn(config, corpus, survey.share, codecs, note, stage(progress, "learning the vocabulary"))
+        _learn(config, corpus, survey, codecs, note, stage(progress, "learning the vocabulary"))
     source, target = load_codecs(codecs)
     if config.train.bpe_dropout:
         as_subwords((source, target), config.train.bpe_dropout)
     train = directory / f"train-{_key(facts, source.fingerprint(), target.fingerprint())}"
-    pairs = _training_pairs(config, corpus, survey.share, stage(progress, "encoding"))
+    pairs = _training_pairs(config, corpus, survey, stage(progress, "encoding"))
     _encode(train, pairs, source, target, config.data.max_length, note)
     record = {
         "directory": str(directory.absolute()) if config.data.store else directory.name,
@@ -130,7 +131,8 @@ def _survey(data: DataConfig, corpus: Corpus, valid: Corpus | None, progress: Pr
         notes.append(f"left out: {tally.reasons()}")
     if tally.boms or tally.crs:
         notes.append(f"mended: {tally.boms:,} byte order marks, {tally.crs:,} carriage returns before a newline")
-    share = 0.0 if valid else held_out_share(tally.usable)
+    own = tally.usable if _own_files(data, corpus) is None else min(tally.usable, tally.parts[0])
+    share = 0.0 if valid else held_out_share(own)
     if valid:
         pairs, more = _validation_pairs(data, valid)
     else:
@@ -144,8 +146,20 @@ def _survey(data: DataConfig, corpus: Corpus, valid: Corpus | None, progress: Pr
     )
 
 
-def _training_pairs(config: Config, corpus: Corpus, share: float, tick: Tick) -> Iterator[Pair]:
-    return (pair for pair in usable_pairs(corpus, config.data, tick=tick) if not held_out(pair.source, share))
+def _training_pairs(config: Config, corpus: Corpus, survey: Survey, tick: Tick) -> Iterator[Pair]:
+    own = _own_files(config.data, corpus)
+    sources = {source for source, _ in survey.validation if held_out(source, survey.share)}
+    for pair in usable_pairs(corpus, config.data, tick=tick):
+        hidden = held_out(pair.source, survey.share) if own is None or pair.file < own else pair.source in sources
+        if not hidden:
+            yield pair
+
+
+def _own_files(data: DataConfig, corpus: Corpus) -> int | None:
+    """How many files of pairs are plain ones with weighted corpora beside them, if any are: what a model made, or an
+    older corpus that is mixed in, is nothing to validate on.
+    """
+    return len(corpus.parts[0].inputs) if data.corpora and (data.source or data.pairs) else None
 
 
 def _validation_pairs(data: DataConfig, valid: Corpus) -> tuple[list[Pair], list[str]]:
@@ -155,20 +169,31 @@ def _validation_pairs(data: DataConfig, valid: Corpus) -> tuple[list[Pair], list
 
 
 def _held_out_pairs(data: DataConfig, corpus: Corpus, share: float, tick: Tick) -> tuple[list[Pair], list[str]]:
-    pairs = [pair for pair in usable_pairs(corpus, data, tick=tick) if held_out(pair.source, share)]
+    own, pairs, sources, same = _own_files(data, corpus), list[Pair](), set[str](), 0
+    for pair in usable_pairs(corpus, data, tick=tick):
+        if not held_out(pair.source, share):
+            continue
+        if own is None or pair.file < own:
+            pairs.append(pair)
+            sources.add(pair.source)
+        else:
+            same += pair.source in sources
     if pairs:
         number = f"{len(pairs):,} pairs are held out of training, by a hash of their source"
-        return pairs, [f"no validation files: {number}"]
+        others = "" if own is None else f"; of data.corpora only those {same:,} that have such a source, unvalidated"
+        return pairs, [f"no validation files: {number}{others}"]
     # a handful of pairs, and chance held none of them out
     note = "no validation files, and too few pairs to hold any out: validation looks at the first one"
     return list(islice(usable_pairs(corpus, data), 1)), [note]
 
 
-def _learn(config: Config, corpus: Corpus, share: float, codecs: Path, note: Callable[[str], None], tick: Tick) -> None:
+def _learn(
+    config: Config, corpus: Corpus, survey: Survey, codecs: Path, note: Callable[[str], None], tick: Tick
+) -> None:
     text, seed = config.text, config.train.seed
 
     def lines(*sides: int) -> Iterator[str]:
-        for pair in _training_pairs(config, corpus, share, tick):
+        for pair in _training_pairs(config, corpus, survey, tick):
             yield from ((pair.source, pair.target)[side] for side in sides)
 
     if text.joint:
