@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from transduce import Trainer
 from transduce.config import Config
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, RunError
 from transduce.settings import load_config
 from transduce.train import calibration
 from transduce.train.calibration import (
@@ -121,6 +123,21 @@ def test_minutes_too_few_for_an_update_are_refused_with_enough_of_them() -> None
     enough = train.model_copy(update={"minutes": 2.1})
     resolved, _ = resolve(enough, calibration.budget(enough, 31.0, 100))
     assert resolved.validate_every == 1
+
+
+def test_of_a_run_that_is_refused_before_its_first_update_nothing_is_left(tmp_path: Path, small_corpus: Path) -> None:
+    files = {"source": small_corpus / "train.en", "target": small_corpus / "train.de"}
+    for out in (tmp_path / "new", tmp_path / "empty"):
+        existed = out.name == "empty"
+        if existed:
+            out.mkdir()
+        with pytest.raises(ConfigError, match="an update takes about"):
+            Trainer(out, preset="tiny", settings=[*SMALL, "train.minutes=1e-6"], **files).run()
+        assert out.is_dir() == existed
+        Trainer(out, preset="tiny", settings=[*SMALL, "train.steps=1"], **files).run()
+        with pytest.raises(RunError, match="holds another run"):
+            Trainer(out, preset="tiny", settings=[*SMALL, "train.minutes=1e-6"], **files)
+        assert (out / "model").is_dir()
 
 
 @pytest.mark.parametrize("seconds", [0.5, 7.0, 29.0, 60.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -216,6 +217,7 @@ def test_a_source_in_another_language_is_refused_unless_its_language_is_said(sma
 def test_what_training_would_refuse_is_told_before_the_translation(small_run: Path, place: Path) -> None:
     lines = lines_of(place / "a.en")
     (place / "gaps.en").write_text("".join(f"{line}\n" for line in [*lines[:-4], *[""] * 4]), encoding="utf-8")
+    (place / "gap.en").write_text("".join(f"{line}\n" for line in [*lines[:-1], ""]), encoding="utf-8")
     (place / "short.de").write_text("Ja.\n", encoding="utf-8")
     source = ("--source", place / "a.en")
     for arguments, said in (
@@ -229,9 +231,47 @@ def test_what_training_would_refuse_is_told_before_the_translation(small_run: Pa
             (*source, "--keep-vocabulary", "--set", "text.vocabulary=500"),
             "text.vocabulary is 400 there, and 500 was set",
         ),
+        ((*source, "--keep-vocabulary", "--set", f'train.start="{small_run}"'), "name no other"),
+        ((*source, "--set", f'train.start="{place}/none"'), "none: no such directory"),
+        ((*source, "--device", "tpu"), "train.device = 'tpu'"),
+        (
+            ("--source", place / "gap.en", "--set", "data.strict=true"),
+            "gap.en: 1 of 60 lines cannot be used (1 empty): training refuses any",
+        ),
+        (("--source", place / "gaps.en", "--also", place / "a.de"), "4 of 60 lines cannot be used (4 empty): that is"),
     ):
         assert said in refused(place, "--quiet", "distill", small_run, *arguments, "--out", place / "student")
     assert not list(place.glob("student*"))
+
+
+@pytest.mark.usefixtures("teacher")
+def test_a_training_that_is_refused_leaves_the_translation_for_another(small_run: Path, place: Path) -> None:
+    student = place / "student"
+    ran = distil(small_run, place, *LEARNED, "--minutes", "1e-6")
+    assert (ran.code, student.exists()) == (2, False)
+    assert "an update takes about" in ran.err
+    done = teacher_file(student, 1, "de").stat().st_mtime_ns
+    assert distil(small_run, place, *LEARNED).code == 0
+    assert teacher_file(student, 1, "de").stat().st_mtime_ns == done
+
+
+def test_whoever_goes_on_may_stand_anywhere(
+    small_run: Path, place: Path, teacher: Teacher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small_run.parent)
+    files = [os.path.relpath(place / f"a.{side}") for side in ("en", "de")]
+    given = ("--source", files[0], "--valid-source", files[0], "--valid-target", files[1], "--out", place / "student")
+    teacher.break_at = 1 + 3 * WINDOW
+    assert transduce("distill", small_run.name, *given, *STUDENT, *LEARNED).code == 130
+    teacher.break_at = None
+    monkeypatch.chdir(place)
+    assert transduce("distill", "--resume", "student").code == 0
+    monkeypatch.chdir(place / "student")
+    assert transduce("distill", "--resume", ".").code == 0
+    assert "not a run" in refused(place, "--quiet", "distill", "--resume", "/")
+    order_of(place / "student").write_text("{", encoding="utf-8")
+    told = refused(place, "--quiet", "distill", "--resume", place / "student")
+    assert "student.distill.json: damaged, or of another version: remove it and student.teacher*" in told
 
 
 def test_files_are_named_after_the_run() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -26,7 +25,16 @@ from transduce.settings import make_config, read_toml
 from transduce.train.allocator import keep_freed_memory
 from transduce.train.announcement import DAY, describe_data, describe_model, describe_recipe, too_long, until
 from transduce.train.average import average, describe_averaged
-from transduce.train.beginning import clear_killed, configure, decided, keep_given, kept_given, refuse_other_run
+from transduce.train.beginning import (
+    CHECKPOINTS,
+    clear_killed,
+    configure,
+    decided,
+    keep_given,
+    kept_given,
+    nothing_left_if_refused,
+    refuse_other_run,
+)
 from transduce.train.calibration import Budget, calibrate, resolve
 from transduce.train.device import choose_device, where
 from transduce.train.ema import MovingAverage
@@ -128,8 +136,8 @@ class Trainer:
         if not self._resumes:
             refuse_other_run(self.out)  # another may have begun since
             self.out.mkdir(parents=True, exist_ok=True)
-        with locked(self.out):
-            prepared = self._resume() if self._resumes else self._start(existed)
+        with locked(self.out), nullcontext() if self._resumes else nothing_left_if_refused(self.out, existed):
+            prepared = self._resume() if self._resumes else self._start()
             self.world.tell("prepared")
             return self._train(prepared)
 
@@ -139,23 +147,16 @@ class Trainer:
         self._read_config()
         return self._train(recall(self.out))
 
-    def _start(self, existed: bool) -> Prepared:
-        """Prepare the run's data; if that fails, leave no half-made run behind."""
-        refuse_other_run(self.out)
-        try:
-            clear_killed(self.out)
-            keep_start(self.out, self._begins)
-            keep_given(self.out, self._given)
-            self._write_config()
-            self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
-            if self._begins is not None:
-                self.listener.note(str(self._begins))
-            prepared = self._prepare()
-        except (OSError, UserError):
-            shutil.rmtree(self.out, ignore_errors=True)
-            if existed:
-                self.out.mkdir(exist_ok=True)
-            raise
+    def _start(self) -> Prepared:
+        """Prepare the run's data."""
+        clear_killed(self.out)
+        keep_start(self.out, self._begins)
+        keep_given(self.out, self._given)
+        self._write_config()
+        self.listener = Listeners(self.listener, *recorders(self.out, self.config.train))
+        if self._begins is not None:
+            self.listener.note(str(self._begins))
+        prepared = self._prepare()
         self._resumes = True
         return prepared
 
@@ -176,7 +177,7 @@ class Trainer:
 
     def _train(self, prepared: Prepared) -> Path:
         workers = self._workers(prepared)
-        model, directory = workers.model, self.out / "checkpoints"
+        model, directory = workers.model, self.out / CHECKPOINTS
         sharded = isinstance(workers, ShardedWorkers)
         plain = self.new_model(prepared).to(workers.device) if sharded and self.world.first else None
         optimizer = make_optimizer(model, self.config.train)
@@ -283,7 +284,7 @@ class Trainer:
     def finish(self, model: Transformer, prepared: Prepared, state: State) -> Path:
         """Average the checkpoints, validate what comes of it and write the bundle; returns its path."""
         train = self.config.train
-        paths = to_average(self.out / "checkpoints", train)
+        paths = to_average(self.out / CHECKPOINTS, train)
         load_weights(model, average(kept_weights(path, train) for path in paths), where=self.out)
         final = validate(model, prepared, self.config, state.step)
         kept = describe_averaged(train, [step_of(path) for path in paths])

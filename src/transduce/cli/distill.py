@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from transduce.cli import translate
 from transduce.cli.display import Display
 from transduce.cli.language import refuse_language
-from transduce.cli.synthesis import Looked, Originals, Synthesis, reasons
+from transduce.cli.synthesis import TOO_LONG, Looked, Originals, Synthesis, reasons
 from transduce.cli.train import Device, Epochs, Minutes, Seed, Steps, Threads, Vocabulary, settings_of
 from transduce.config import Config
 from transduce.decode.columns import Text
@@ -45,9 +45,23 @@ class Order(BaseModel):
     """What the teacher translates, a work for each source; none: nothing was begun."""
 
     @property
-    def learns_nothing_else(self) -> bool:
-        """Whether the student surely has no pairs but the teacher's."""
-        return not self.also and self.config is None and not any("data.corpora" in each for each in self.settings)
+    def vocabulary_of(self) -> Path | None:
+        """The model whose vocabulary the student has; None: it learns one."""
+        return self.teachers[0] if self.keep_vocabulary else None
+
+    def student(self) -> Config:
+        """The settings of the training, its pairs aside."""
+        from transduce.settings import load_config
+
+        return load_config(preset=self.preset, path=self.config, settings=self.settings)
+
+    def unusable(self, looked: list[Looked]) -> tuple[int, int]:
+        """How many of the student's pairs are sure to be unusable, and of how many; with the real ones, both sides."""
+        left_out = sum((found.left_out for found in looked), Counter[str]())
+        pairs = sum(found.lines for found in looked)
+        if not self.also:
+            return left_out.total(), pairs
+        return 2 * left_out.total() - left_out[TOO_LONG], 2 * pairs  # the teacher's limit is not the student's
 
 
 def distill(
@@ -88,8 +102,8 @@ def distill(
     """
     display: Display = context.obj
     flags: dict[str, object] = {
-        "data.valid_source": valid_source,
-        "data.valid_target": valid_target,
+        "data.valid_source": _absolute(valid_source) or None,
+        "data.valid_target": _absolute(valid_target) or None,
         "text.vocabulary": vocabulary,
         "train.minutes": minutes,
         "train.steps": steps,
@@ -103,6 +117,7 @@ def distill(
     if resume is not None:
         if any(others):
             raise UserError("--resume takes its settings from the run: give it alone")
+        resume = resume.resolve()
         Distillation(resume, read_order(resume), display).run()
         return
     if keep_vocabulary and vocabulary is not None:
@@ -110,17 +125,22 @@ def distill(
     refuse(teachers or [], source or [], also or [], out)
     assert out is not None
     order = Order(
-        teachers=teachers or [],
-        sources=source or [],
-        also=also or [],
+        teachers=_absolute(teachers),
+        sources=_absolute(source),
+        also=_absolute(also),
         beam=beam,
         keep_vocabulary=keep_vocabulary,
         lang=lang,
         preset=preset or (None if config else PRESET),
-        config=config,
+        config=None if config is None else config.absolute(),
         settings=settings,
     )
     Distillation(out, order, display).begin()
+
+
+def _absolute(paths: list[Path] | None) -> list[Path]:
+    """The same files for who goes on from another directory."""
+    return [path.absolute() for path in paths or ()]
 
 
 def refuse(teachers: list[Path], sources: list[Path], also: list[Path], out: Path | None) -> None:
@@ -142,11 +162,16 @@ def refuse_lines(looked: list[Looked], order: Order) -> None:
     from transduce.data.lines import read_blocks
     from transduce.data.problems import TOLERATED_SHARE
 
-    lines, left_out = sum(found.lines for found in looked), sum((found.left_out for found in looked), Counter[str]())
-    if order.learns_nothing_else and left_out.total() > TOLERATED_SHARE * lines:
+    data, (unusable, pairs) = order.student().data, order.unusable(looked)
+    limit = None
+    if data.strict and unusable:
+        limit = "training refuses any, as data.strict is set"
+    elif unusable > TOLERATED_SHARE * pairs and not data.corpora:  # whose pairs may make up for them
+        limit = f"that is more than {TOLERATED_SHARE:.0%}, which training refuses"
+    if limit is not None:
+        left_out, lines = sum((found.left_out for found in looked), Counter[str]()), sum(each.lines for each in looked)
         told = f"{', '.join(map(str, order.sources))}: {left_out.total():,} of {lines:,} lines cannot be used"
-        limit = f"that is more than {TOLERATED_SHARE:.0%}, which training refuses: remove them"
-        raise UserError(f"{told} ({reasons(left_out)}): {limit}")
+        raise UserError(f"{told} ({reasons(left_out)}): {limit}: remove them")
     for source, also, found in zip(order.sources, order.also, looked, strict=False):
         lines = sum(len(block.texts) for block in read_blocks(also))
         if lines != found.lines:
@@ -166,28 +191,28 @@ class Distillation:
         """Take up an order that was given on the command line; what the same teacher has done is kept."""
         from transduce.data.corpus import validation_corpus
         from transduce.data.lines import check_file
-        from transduce.settings import load_config
         from transduce.train.beginning import refuse_other_run
+        from transduce.train.device import choose_device
 
         refuse_other_run(self.out)
         order = self.order  # what is wrong with it is told before the work
-        config = load_config(preset=order.preset, path=order.config, settings=order.settings)
+        config = order.student()
         valid = validation_corpus(config.data)
         for path in (*order.also, *(valid.files if valid else ())):
             check_file(path)
+        choose_device(config.train)
+        self.refuse_start(config)
         if valid is None:
             self.display.warn("no --valid-source and --valid-target: the student is measured by what the teacher says")
-        if order.keep_vocabulary:
-            self.refuse_vocabulary(config)
         self.run()
 
-    def refuse_vocabulary(self, config: Config) -> None:
-        """What does not go with the teacher's vocabulary, where the student is to have it."""
+    def refuse_start(self, config: Config) -> None:
+        """What does not go with the model or the vocabulary that the student begins with, if with any."""
         from transduce.train.start import find_start, keys_in, keys_of
 
-        start = find_start(None, self.order.teachers[0])
-        assert start is not None
-        start.fit(config, given=keys_in(self.order.settings) | keys_of(self.order.config))
+        start = find_start(config.train.start, self.order.vocabulary_of)
+        if start is not None:
+            start.fit(config, given=keys_in(self.order.settings) | keys_of(self.order.config))
 
     def run(self) -> None:
         """Translate what is not yet translated, and train, or go on with training."""
@@ -197,13 +222,12 @@ class Distillation:
             trainer = Trainer.resume(self.out, listener=self.display)
         else:
             files, languages = self.teach()
-            kept = self.order.teachers[0] if self.order.keep_vocabulary else None
             trainer = Trainer(
                 self.out,
                 preset=self.order.preset,
                 config=self.order.config,
                 settings=[*self.data(files, languages), *self.order.settings],
-                vocabulary_of=kept,
+                vocabulary_of=self.order.vocabulary_of,
                 listener=self.display,
             )
         with self.display.live():
@@ -287,6 +311,8 @@ def order_of(out: Path) -> Path:
 
 def read_order(out: Path) -> Order:
     """What was asked for."""
+    if not out.name:
+        raise UserError(f"{out}: not a run: name the directory of the student")
     path = order_of(out)
     try:
         return Order.model_validate_json(path.read_bytes())
@@ -295,4 +321,5 @@ def read_order(out: Path) -> Order:
             f"{out}: no {path.name} beside it: start with `transduce distill TEACHER --out {out}`"
         ) from None
     except (OSError, ValidationError):
-        raise UserError(f"{path}: damaged, or of another version: give the whole command again") from None
+        way_out = f"remove it and {out.name}.teacher*, and give the whole command again"
+        raise UserError(f"{path}: damaged, or of another version: {way_out}") from None

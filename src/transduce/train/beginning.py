@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from transduce.config import Config
 from transduce.data.corpus import training_corpus, validation_corpus
 from transduce.data.doctor import examine
 from transduce.data.pace import Notes, stage
-from transduce.errors import RunError
+from transduce.errors import RunError, UserError
 from transduce.files import write_json
 from transduce.settings import known_keys, load_config, read_toml
 from transduce.train.calibration import expected
@@ -23,6 +24,8 @@ from transduce.train.start import START, keys_in, keys_of
 from transduce.train.world import World
 
 CONFIG = "config.toml"  # in the run; what stands there before it is written is no run
+CHECKPOINTS = "checkpoints"
+"""In the run, from when it is decided what is trained."""
 GIVEN = "given.json"
 """In the run: the keys that were set, until what is left to the budget is decided."""
 EARLY = (LOCK, START, GIVEN)
@@ -39,6 +42,20 @@ def refuse_other_run(out: Path) -> None:
         raise RunError(f"{out}: holds another run: `--resume {out}` goes on with it, or choose another --out")
     if out.exists():
         raise RunError(f"{out}: exists and is not a run: choose another --out")
+
+
+@contextmanager
+def nothing_left_if_refused(out: Path, existed: bool) -> Iterator[None]:
+    """What cannot be trained leaves no run behind that has not begun."""
+    refuse_other_run(out)  # another may have begun since
+    try:
+        yield
+    except (OSError, UserError):
+        if not (out / CHECKPOINTS).exists():
+            shutil.rmtree(out, ignore_errors=True)
+            if existed:
+                out.mkdir(exist_ok=True)
+        raise
 
 
 def clear_killed(out: Path) -> None:

@@ -127,7 +127,7 @@ def _refuse_too_short(minutes: float, budget: Budget) -> None:
         enough = math.ceil(VALIDATIONS * seconds / 6) / 10
         raise ConfigError(
             f"train.minutes = {minutes:g}: an update takes about {seconds:.1f} s here: start again with --minutes "
-            f"{enough:g} or more, a smaller --preset or fewer train.batch_tokens, and another --out"
+            f"{enough:g} or more, a smaller --preset or fewer train.batch_tokens"
         )
 
 
