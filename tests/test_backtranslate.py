@@ -12,7 +12,7 @@ from command import Ran, transduce
 from test_distill import WINDOW, Teacher, lines_of
 from test_mistakes import refused
 from transduce.bundle import MANIFEST
-from transduce.cli.backtranslate import TAG
+from transduce.cli.backtranslate import TAG, BackTranslation
 from transduce.data.corpus import languages, training_corpus
 from transduce.data.selection import usable_pairs
 from transduce.decode.translator import Translation, Translator
@@ -126,7 +126,7 @@ def test_text_in_another_language_is_refused_unless_its_language_is_said(
     both = ("--quiet", "backtranslate", small_run, place / "a.en", place / "a.de", "-o", place / "made.tsv")
     assert "a.de: is in de" in refused(place, *both)
     assert "is in fr" in refused(place, *given, "--lang", "fr")
-    assert transduce(*given, "--lang", "en_GB").code == 0
+    assert transduce(*given, "--lang", "EN_gb").code == 0
 
 
 @pytest.mark.usefixtures("upper")
@@ -157,14 +157,23 @@ def test_the_output_is_named_after_the_languages(small_run: Path, place: Path, m
 
 def test_mistakes_are_told_before_the_work(small_run: Path, place: Path) -> None:
     (place / "empty.en").touch()
+    (place / "blank.en").write_text("\n \n", encoding="utf-8")
     for arguments, said in (
         ((small_run, place / "a.en", "-o", place / "made.txt"), "made.txt: the pairs are a .tsv or a .tsv.gz"),
         ((small_run, place / "none.en", "-o", place / "made.tsv"), "none.en: cannot read"),
         ((small_run, place / "empty.en", "-o", place / "made.tsv"), "empty.en: is empty"),
+        ((small_run, place / "blank.en", "-o", place / "made.tsv"), "blank.en: none of 2 lines can be used (2 empty)"),
         ((place, place / "a.en", "-o", place / "made.tsv"), f"neither a bundle (no {MANIFEST}) nor a run"),
         ((small_run, place / "a.en", "--set", "train.steps=1"), "only search.* can be set here"),
     ):
         assert said in refused(place, "--quiet", "backtranslate", *arguments)
+
+
+def test_no_pair_at_all_is_an_error(small_run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BackTranslation, "make", lambda task, window, first_line: b"")
+    ran = back(small_run, place)
+    assert (ran.code, ran.out) == (2, "")
+    assert "0 pairs of 40 lines; left out: 40 without a source that fits: nothing to train on" in ran.err
 
 
 @pytest.mark.usefixtures("upper")

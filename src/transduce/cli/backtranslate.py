@@ -56,6 +56,10 @@ def backtranslate(
     originals = Originals(tuple(inputs), model)
     refuse_language(originals, lang, display)
     looked = originals.look_through(display)
+    if looked.left_out.total() == looked.lines:
+        names = ", ".join(map(str, inputs))
+        why = reasons(looked.left_out)
+        raise UserError(f"{names}: none of {looked.lines:,} lines can be used ({why}): give other text")
     settings: dict[str, str | bool | int | None] = {
         "tag": not no_tag,
         "beam": beam,
@@ -117,7 +121,10 @@ def account(output: Path, looked: Looked) -> str:
     if rest := looked.lines - pairs - left_out.total():
         left_out["without a source that fits"] = rest
     told = f"{output}: {pairs:,} pairs of {looked.lines:,} lines"
-    return f"{told}; left out: {reasons(left_out)}" if left_out else told
+    told += f"; left out: {reasons(left_out)}" if left_out else ""
+    if not pairs:
+        raise UserError(f"{told}: nothing to train on: remove the file, and take a better model or other text")
+    return told
 
 
 def table(output: Path, bundle: Bundle) -> str:

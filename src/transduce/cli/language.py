@@ -24,7 +24,7 @@ def refuse_language(originals: Originals, said: str | None, display: Display) ->
         return
     for path in originals.files:
         found = said or told_by(replace(originals, files=(path,)))
-        if found is not None and base(found) != base(wanted):
+        if found is not None and base(found.lower()) != base(wanted.lower()):
             way_out = f"give text in {wanted}, or a model that translates from {found}"
             doubt = "" if said else f"; if it is {wanted}, say so by --lang {wanted}"
             raise UserError(f"{path}: is in {found}, and {bundle.path} translates from {wanted}: {way_out}{doubt}")
