@@ -14,7 +14,7 @@ import torch
 
 from transduce import Trainer, Translator
 from transduce.bundle import read_weights, weights_digest
-from transduce.config import Config
+from transduce.config import Config, SearchConfig
 from transduce.data.batching import Batching, collate
 from transduce.data.preparation import recall
 from transduce.data.store import Store
@@ -269,6 +269,17 @@ def test_validation_compares_with_the_target_as_the_model_is_given_it(tmp_path: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "translate", lambda *given, **options: right)
         assert validate(model, prepared, work.config, step=1).bleu == pytest.approx(100)
+
+
+@pytest.mark.parametrize("search", [{"sampling": True, "temperature": 2.0}, {"beam": 4, "groups": 2}])
+def test_validation_is_greedy_whatever_the_search_is(
+    tmp_path: Path, small_corpus: Path, small_run: Path, search: dict[str, object]
+) -> None:
+    work = trainer(tmp_path / "run", small_corpus, "train.steps=1")
+    prepared = recall(small_run)
+    model = work.new_model(prepared)
+    other = work.config.model_copy(update={"search": SearchConfig.model_validate(search)})
+    assert validate(model, prepared, other, step=1).samples == validate(model, prepared, work.config, step=1).samples
 
 
 def test_a_second_run_of_one_trainer_goes_on_with_the_first(tmp_path: Path, small_corpus: Path) -> None:

@@ -27,7 +27,7 @@ def validate(
     `between` is called before each batch and may raise.
     """
     start = time.monotonic()
-    greedy = config.search.model_copy(update={"beam": 1})
+    greedy = config.search.model_copy(update={"beam": 1, "groups": 1, "sampling": False})
     translator = Translator(TorchEngine(model), prepared.source_codec, prepared.target_codec, greedy, between=between)
     likelihood = translator.likelihood(prepared.valid_source, prepared.valid_target)
     texts = [translation.text for translation in translator.translate(prepared.valid_source)]
