@@ -1,7 +1,7 @@
-"""The published translator of Multi30k, English to German: 110 minutes of one core.
+"""The published translator of Multi30k, English to German: 85 minutes of two cores, with R-Drop.
 
     python -m runs.multi30k --work DIRECTORY
-    python -m runs.multi30k --work DIRECTORY --set train.r_drop=3
+    python -m runs.multi30k --work DIRECTORY --set train.r_drop=5
 
 The second form tries a setting: it tells the BLEU of the validation set and leaves the test sets alone.
 """
@@ -19,13 +19,16 @@ from transduce.paper.result import Table
 
 NAME, PRESET = "multi30k", "tiny"
 SETTINGS = (
-    "train.minutes=110",
-    "train.threads=1",
+    "train.minutes=85",
+    "train.threads=2",
     "train.precision=bfloat16",
     'text.normalize=["lower"]',  # the published scores are of lower-cased text
     "model.d_model=256",
     "model.d_ff=512",
-    "model.dropout=0.35",
+    "model.dropout=0.3",
+    "train.r_drop=3",
+    "train.batch_tokens=2000",
+    "train.micro_batch_tokens=2000",
     "train.warmup_steps=500",
     "train.learning_rate=0.6",
     "train.cooldown=0.5",

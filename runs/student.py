@@ -21,7 +21,7 @@ from runs import multi30k
 from runs.arm import Arm, Distilled, succeeded
 from runs.command import Order, obey
 from runs.recipe import Recipe
-from runs.record import Record, changed, numbers, section, write_record
+from runs.record import Record, budget, changed, numbers, section, write_record
 from transduce.bundle import MANIFEST, locate, open_bundle
 from transduce.decode.ctranslate2_engine import cores as workers
 from transduce.decode.translator import Translator
@@ -33,8 +33,9 @@ from transduce.paper.result import Table
 
 NAME, PRESET = "student", "tiny-student"
 SETTINGS = (
-    "train.minutes=60",
+    "train.minutes=40",
     "train.threads=1",
+    "train.precision=bfloat16",
     'text.normalize=["lower"]',
     "train.cooldown=0.5",
     "train.average=best_bleu",
@@ -139,8 +140,9 @@ def show(record: Record) -> str:
     sentences, rounds = first["score"]["sentences"], len(first["seconds"])
     text = (
         f"{record['test']}, {sentences:,} sentences, by CTranslate2 in int8 with {first['workers']} workers; medians "
-        f"of {rounds} rounds in turns. All are searched by the teacher's length penalty. Each was trained on one core. "
-        "The student learned what the teacher says of the training sentences, the last model their real translations."
+        f"of {rounds} rounds in turns. All are searched by the teacher's length penalty. The teacher is the translator "
+        f"published above; the others were each trained for {budget(record)} on one core. The student learned what the "
+        "teacher says of the training sentences, the last model their real translations."
     )
     title = "A student beside its teacher, Multi30k"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))
