@@ -16,7 +16,8 @@ from command import Ran, transduce
 from test_mistakes import refused
 from transduce.bundle import WEIGHTS, open_bundle, read_weights, weights_digest
 from transduce.cli.display import Display
-from transduce.cli.distill import order_of, teacher_file
+from transduce.cli.distill import teacher_file
+from transduce.cli.order import order_of
 from transduce.cli.synthesis import NOTE_EVERY, Synthesis
 from transduce.data.preparation import recall
 from transduce.decode.columns import Row, Text
