@@ -30,7 +30,8 @@ SETTINGS = (
     "model.dropout=0.15",
     "train.cooldown=0.5",
     "train.ema=0.999",
-    "train.save_every=250",
+    "train.warmup_steps=700",
+    "train.save_every=30",
     "search.beam=5",
 )
 
@@ -86,10 +87,8 @@ def show(record: Record) -> str:
     first = record["scores"]["test"][0]["scores"][0]
     text = (
         f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU "
-        f"(`{first['signature']}`) and chrF2 of {first['sentences']:,} test sentences. Checkpoints came every 250 "
-        "updates, so that the first rows are of less time. The learning rate falls to 0 over the second half; a run "
-        "that is to end earlier cools down earlier, and may do better. Other work ran beside it, most at the start: it "
-        "expected fewer updates than it then made, and cut its warm-up and rate down for these."
+        f"(`{first['signature']}`) and chrF2 of {first['sentences']:,} test sentences. The learning rate falls to 0 "
+        "over the second half; a run that is to end earlier cools down earlier, and may do better."
     )
     title = "Tatoeba, English to German: what time buys"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))
