@@ -186,7 +186,7 @@ def utilisation(training: Training) -> float:
 
 
 def expected_utilisation(model: ModelConfig) -> tuple[float, str]:
-    """That of the paper's training with the nearer width, and which one that is: wider products use a GPU better."""
+    """That of the paper's big model from its width on, else of base, and which: wider products use a GPU better."""
     big = load_config(preset=BIG.preset).model
     training = BIG if model.d_model >= big.d_model else BASE
     return utilisation(training), "big" if training is BIG else "base"

@@ -51,12 +51,13 @@ def describe_model(config: Config, model: Transformer) -> str:
 
 def describe_data(prepared: Prepared) -> str:
     """The corpus in a line."""
-    pair = f"{prepared.source_lang or '?'}-{prepared.target_lang or '?'}"
+    codes = prepared.source_lang, prepared.target_lang
+    languages = f"{codes[0] or '?'}-{codes[1] or '?'}, " if any(codes) else ""
     sizes = sorted({prepared.source_codec.size, prepared.target_codec.size})
     vocabulary = " and ".join(f"{size:,}" for size in sizes)
     tokens = int(prepared.train.target.offsets[-1])
     return (
-        f"{pair}, {len(prepared.train):,} pairs ({tokens:,} target tokens), "
+        f"{languages}{len(prepared.train):,} pairs ({tokens:,} target tokens), "
         f"{len(prepared.valid_source):,} for validation, vocabulary {vocabulary}"
     )
 

@@ -102,7 +102,7 @@ def resolve(train: TrainConfig, budget: Budget, *, given: Container[str] = ()) -
         # the schedule's peak is as warmup_steps^-0.5, whoever set the factor
         changes["learning_rate"] = train.learning_rate * (shorter / train.warmup_steps) ** 0.5
     fitted = ", ".join(f"{name} {getattr(train, name):,} -> {value:,.4g}" for name, value in changes.items())
-    told = [f"few updates (about {updates:,}): {fitted}"] if changes else []
+    told = [f"fitted to about {updates:,} updates: {fitted}"] if changes else []
     resolved = train.model_copy(update=changes)
     if train.minutes is not None and updates < resolved.validate_every:
         told.append(

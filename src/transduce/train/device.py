@@ -25,4 +25,8 @@ def where(workers: Workers) -> str:
     processes = f" in each of {workers.world.size} processes" if workers.world.size > 1 else ""
     if workers.device.type != "cpu":
         return f"{workers.device.type}{processes}" if processes else str(workers.device)
-    return f"the CPU ({workers.count} workers, {workers.threads} threads{processes})"
+    return f"the CPU ({_several(workers.count, 'worker')}, {_several(workers.threads, 'thread')}{processes})"
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
