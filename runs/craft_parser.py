@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.command import Order, obey
-from runs.recipe import Recipe
+from runs.recipe import Recipe, digest
 from runs.record import Record, budget, section, write_record
 from transduce.bundle import open_bundle
 from transduce.config import Config, SearchConfig
@@ -43,21 +43,23 @@ def publish(order: Order) -> None:
     parser_run(run, treebank, preset=PRESET, settings=settings, listener=order.listener)
     config = open_bundle(run).config
     search = SearchConfig.model_validate({**config.search.model_dump(), **recipe.search})
-    scores = {"dev": score(order, directory, treebank, treebank.dev, search)}
+    if search != config.search:  # by which parses are not told apart
+        directory = directory / digest(search.model_dump(mode="json"))[:8]
+    scores = {"dev": score(order, run, directory, treebank, treebank.dev, search)}
     for name, found in scores["dev"].items():
         order.listener.note(f"dev trees, {name}: F1 {found['f1']:.2f}")
     if order.tried:
         return
-    scores["test"] = score(order, directory, treebank, treebank.test, search)
+    scores["test"] = score(order, run, directory, treebank, treebank.test, search)
     record = write_record(order.results, NAME, run, search=recipe.search, about=about(config), scores=scores)
     order.listener.note(show(record))
 
 
 def score(
-    order: Order, directory: Path, treebank: Treebank, trees: Path, search: SearchConfig
+    order: Order, run: Path, directory: Path, treebank: Treebank, trees: Path, search: SearchConfig
 ) -> dict[str, dict[str, Any]]:
     """The scores of some trees by the name of each way: no model, and the beam, plain and kept to trees."""
-    run, gold = directory / "run", list(read_treebank(trees))
+    gold = list(read_treebank(trees))
     found = ways(Parser.load(run), search, list(read_treebank(treebank.train)))
     return {
         name: numbers(measure(name, find, gold, kept_at(directory, run, trees, name), order.listener))

@@ -37,7 +37,7 @@ class Recipe:
         """Another recipe, or a preset that has changed, is another run; another search is the same one."""
         settings = [each for each in (*self.settings, *self.tried) if not _of_search(each)]
         config = load_config(preset=self.preset, settings=settings).model_dump(mode="json")
-        return work / f"{self.name}-{_digest([config, self.beside])[:8]}"
+        return work / f"{self.name}-{digest([config, self.beside])[:8]}"
 
     def train(self, work: Path, files: Sequence[str], listener: Listener) -> Path:
         """The run, trained to its end or gone on with; `files` are the settings that name the corpus."""
@@ -77,8 +77,8 @@ def parallel(directory: Path, *, valid: str) -> list[str]:
 
 def outputs(work: Path, model: Path, lines: Sequence[str], search: dict[str, Any]) -> list[str]:
     """What a run or bundle makes of some lines by PyTorch in float32; kept below `work`, so that it is made once."""
-    digest = _digest([sha256(locate(model) / MANIFEST), search, list(lines)])
-    kept = work / "outputs" / f"{digest[:16]}.json"
+    made = digest([sha256(locate(model) / MANIFEST), search, list(lines)])
+    kept = work / "outputs" / f"{made[:16]}.json"
     if not kept.is_file():
         translator = Translator.load(model, engine="pytorch")
         kept.parent.mkdir(exist_ok=True)
@@ -91,5 +91,6 @@ def _of_search(setting: str) -> bool:
     return setting.startswith("search.")
 
 
-def _digest(facts: object) -> str:
+def digest(facts: object) -> str:
+    """Of what JSON can hold."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

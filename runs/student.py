@@ -25,6 +25,7 @@ from runs.record import Record, budget, changed, numbers, section, write_record
 from transduce.bundle import MANIFEST, locate, open_bundle
 from transduce.decode.ctranslate2_engine import cores as workers
 from transduce.decode.translator import Translator
+from transduce.errors import UserError
 from transduce.evaluate.bleu import lowercased_moses_bleu
 from transduce.files import sha256
 from transduce.paper.corpora import Pairs, read
@@ -48,6 +49,8 @@ TEST = "test_2016_flickr"
 
 def publish(order: Order) -> None:
     """Train a teacher, its student and one without a teacher, and measure all."""
+    if Recipe(NAME, PRESET, (), order.tried).search:
+        raise UserError("--set search...: all are searched as their teacher is: set it in runs/multi30k.py")
     teacher = Recipe(multi30k.NAME, multi30k.PRESET, multi30k.SETTINGS)
     taught = teacher.train(order.work, multi30k.corpus(order.data), order.listener)
     models = {"teacher": taught, **students(order, taught)}

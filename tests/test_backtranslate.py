@@ -13,6 +13,7 @@ from test_distill import WINDOW, Teacher, lines_of
 from test_mistakes import refused
 from transduce.bundle import MANIFEST
 from transduce.cli.backtranslate import TAG, BackTranslation
+from transduce.config import DataConfig
 from transduce.data.corpus import languages, training_corpus
 from transduce.data.selection import usable_pairs
 from transduce.decode.translator import Translation, Translator
@@ -90,6 +91,21 @@ def test_a_source_that_does_not_fit_its_line_is_left_out(
     ran = back(small_run, place, "--no-tag", name="odd.en")
     assert lines_of(place / "made.tsv") == ["ONE\tone", "TWO\ttwo"]
     assert "2 pairs of 4 lines; left out: 2 without a source that fits" in ran.err
+
+
+@pytest.mark.parametrize(("tag", "pairs"), [((), 1), (("--no-tag",), 2)])
+def test_a_source_is_judged_as_training_will_see_it(
+    small_run: Path, place: Path, monkeypatch: pytest.MonkeyPatch, tag: tuple[str, ...], pairs: int
+) -> None:
+    def translate(self: Translator, lines: list[str], **given: object) -> list[Translation]:
+        return [Translation("of 17 characters.", 0.0, 0.0) for _ in lines]
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    (place / "short.en").write_text("Ok\nthree\n", encoding="utf-8")
+    assert back(small_run, place, *tag, name="short.en").code == 0
+    assert len(lines_of(place / "made.tsv")) == pairs
+    made = DataConfig(pairs=(str(place / "made.tsv"),))
+    assert len(list(usable_pairs(training_corpus(made), made))) == pairs
 
 
 @pytest.mark.parametrize("name", ["made.tsv", "made.tsv.gz"])

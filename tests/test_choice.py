@@ -225,6 +225,11 @@ def test_a_preset_that_is_named_is_not_questioned(
         assert not any(line.startswith(("preset", "trying")) for line in heard.said)
 
 
+def test_settings_need_not_suit_a_preset_that_nobody_chose(tmp_path: Path, small_corpus: Path) -> None:
+    settings = ["model.d_model=300"]  # which the eight heads of base do not divide, and the four of tiny do
+    assert Trainer(tmp_path / "run", **sides(small_corpus), settings=settings).config.model.num_heads == 4
+
+
 def test_a_model_to_start_from_has_its_own_vocabulary(tmp_path: Path, small_corpus: Path, small_run: Path) -> None:
     for path in sides(small_corpus).values():
         lines = path.read_text(encoding="utf-8").split("\n")[:50]

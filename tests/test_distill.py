@@ -22,6 +22,7 @@ from transduce.cli.synthesis import NOTE_EVERY, Synthesis
 from transduce.data.preparation import recall
 from transduce.decode.columns import Row, Text
 from transduce.decode.translator import Alternative, Translation, Translator
+from transduce.settings import read_toml
 
 SHAPE = ("model.d_model=16", "model.d_ff=16", "model.num_heads=2", "model.encoder_layers=1", "model.decoder_layers=1")
 STUDENT = (
@@ -273,6 +274,17 @@ def test_whoever_goes_on_may_stand_anywhere(
     order_of(place / "student").write_text("{", encoding="utf-8")
     told = refused(place, "--quiet", "distill", "--resume", place / "student")
     assert "student.distill.json: damaged, or of another version: remove it and student.teacher*" in told
+
+
+@pytest.mark.usefixtures("teacher")
+def test_the_run_finds_its_text_from_everywhere(small_run: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    valid = ("--valid-source", "a.en", "--valid-target", "a.de")
+    given = ("distill", small_run, "--source", "a.en", *valid, "--out", "student", *STUDENT, *LEARNED)
+    assert transduce(*given).code == 0
+    named = read_toml(place / "student" / "config.toml")["data"]
+    assert named["target"] == [str(place / "student.teacher.de")]
+    assert named["source"] == [str(place / "a.en")]
 
 
 def test_files_are_named_after_the_run() -> None:

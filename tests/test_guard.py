@@ -112,6 +112,14 @@ def test_ten_in_a_row_go_back_to_the_last_good_checkpoint_with_half_the_rate(tmp
     assert newest.name == "step-00000020"
 
 
+def test_without_a_checkpoint_there_is_nothing_to_go_back_to(tmp_path: Path, letters: Letters) -> None:
+    loop, heard = listened(letters, tmp_path / "a", "train.steps=14", "train.save_every=50")
+    spoil(loop, lambda step: 3 <= step <= 12)
+    state = loop.run()
+    assert (state.step, state.rollbacks, state.skipped) == (14, 1, 0)
+    assert any("going on without a checkpoint from step 12, with the learning" in said for said in heard.warnings)
+
+
 def test_three_times_back_and_the_run_says_why_it_stops(tmp_path: Path, letters: Letters) -> None:
     loop, heard = listened(letters, tmp_path / "a", "train.steps=60", "train.save_every=4")
     spoil(loop, lambda step: step > 6)

@@ -232,6 +232,39 @@ def test_a_corpus_says_how_many_epochs_and_which_preset(tried: list[Config], sma
     assert updates >= epochs
 
 
+@pytest.mark.parametrize(
+    ("settings", "told", "dropout"),
+    [
+        ([], "", False),
+        (["train.epochs=5"], "; about 5.0 epochs, fewer than 20; ", True),
+        (["train.minutes=60", "train.epochs=5"], "; about 5.0 epochs, fewer than 20; ", True),
+        (["train.epochs=25"], "; about 25.0 epochs; ", False),
+        (["train.epochs=25", "train.steps=2"], ", fewer than 20; ", True),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("tried")
+def test_every_budget_has_a_say_in_the_choice(
+    small_corpus: Path, settings: list[str], told: str, dropout: bool
+) -> None:
+    files = "--source", str(small_corpus / "train.en"), "--target", str(small_corpus / "train.de")
+    result = run(*files, *(word for each in settings for word in ("--set", each)))
+    assert result.exit_code == 0, result.output
+    (line,) = (line for line in result.stdout.split("\n") if line.startswith("`transduce train` would choose tiny"))
+    assert told in line
+    assert ("epochs" in line) == bool(settings)
+    assert ("model.dropout=0.1" in line) == dropout
+
+
+def test_the_corpus_is_looked_at_by_the_rules_that_are_set(tmp_path: Path, tried: list[Config]) -> None:
+    (tmp_path / "a").write_text(f"{'long ' * 20}\n", encoding="utf-8")
+    (tmp_path / "b").write_text("short\n", encoding="utf-8")
+    files = "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b"), "--preset", "tiny"
+    assert isinstance(run(*files).exception, CorpusError)
+    assert run(*files, "--set", "data.max_ratio=50.0").exit_code == 0
+    assert len(tried) == 1
+
+
 def test_a_corpus_without_a_usable_pair_is_no_plan(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("\n", encoding="utf-8")
     result = run("--source", str(tmp_path / "a"), "--target", str(tmp_path / "a"), "--no-measure")

@@ -112,6 +112,29 @@ def test_a_number_of_steps_may_be_raised_but_not_below_what_is_done() -> None:
         stepped(train, State(step=7), 6, run=Path("run"))
 
 
+@pytest.mark.parametrize(("without", "patience"), [(2, 3), (3, None)])
+def test_a_patience_that_is_used_up_does_not_keep_a_run_from_going_on(without: int, patience: int | None) -> None:
+    train, state = TrainConfig(patience=3), State(step=7, without_improvement=without)
+    assert stepped(train, state, 9, run=Path("run")) == TrainConfig(steps=9, patience=patience)
+    assert extended(train, state, 2, updates_per_epoch=5) == TrainConfig(steps=9, patience=patience)
+
+
+def test_a_restart_by_torchrun_keeps_the_budgets_of_the_command(
+    tmp_path: Path, small_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    files = ("--source", small_corpus / "train.en", "--target", small_corpus / "train.de", "--out", run)
+    small = (word for setting in SMALL for word in ("--set", setting))
+    command = ("train", *files, *small, "--preset", "tiny", "--steps", "900", "--epochs", "1")
+    assert transduce(*command).code == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    ran = transduce(*command)
+    assert ran.code == 0, ran.err
+    assert "already at its end" in ran.err
+    train = read_toml(run / "config.toml")["train"]
+    assert (train["steps"], train["epochs"]) == (900, 1)
+
+
 def test_another_number_of_threads_is_told(tmp_path: Path, letters: Letters) -> None:
     loop = new_loop(*letters, tmp_path / "a", "train.steps=1")
     state = loop.run()

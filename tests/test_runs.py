@@ -296,6 +296,13 @@ def test_a_student_learns_from_its_teacher_and_its_like_from_the_corpus(
     assert len(student.students(order, run)) == 2
 
 
+@pytest.mark.usefixtures("finished")
+def test_a_search_that_no_student_would_have_is_refused(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(student, "students", refuse("trained for it"))
+    with pytest.raises(UserError, match="all are searched as their teacher is"):
+        student.publish(trying(order, "search.alpha=1.0"))
+
+
 def test_paths_stay_out_of_a_result() -> None:
     data = DataConfig(source=("/home/me/a.en", "b.en"), store="/home/me/store")
     found = changed(Config(data=data, train=TrainConfig(start="/home/me/run", seed=7)))
@@ -381,6 +388,20 @@ def test_the_parser_is_scored_each_way_and_shown_by_the_study(
     parsed = {path.parent for path in parsing.work.rglob("parsed/**/*.json")} - {path.parent for path in kept}
     assert sorted(path.name for path in parsed) == ["plain-search-greedy", "search-that-keeps-to-trees-greedy"]
     assert "| test | plain search, beam 2 | 6 |" in craft_parser.show(written(parsing, "craft_parser"))
+
+
+def test_what_another_search_parsed_is_not_published(parsing: Order) -> None:
+    def parsed() -> set[Path]:
+        return {path for path in parsing.work.rglob("parsed/**/*.json") if "beam" in path.parent.name}
+
+    craft_parser.publish(trying(parsing, "search.alpha=5.0"))
+    of_the_trial = parsed()
+    craft_parser.publish(trying(parsing, "search.alpha=4.0"))
+    of_both = parsed()
+    assert len(of_both) == 2 * len(of_the_trial) > 0
+    craft_parser.publish(parsing)
+    parts = {"dev": len(of_the_trial), "test": len(of_the_trial)}
+    assert len(parsed() - of_both) == sum(parts.values()), "all parsed anew"
 
 
 def test_a_trial_of_the_parser_leaves_the_test_trees_alone(parsing: Order) -> None:

@@ -91,9 +91,10 @@ class BackTranslation(Synthesis):
         kept = [row.source for row in window if row.source is not None]
         made = self.translator.translate(kept, first_line=first_line, **self.options)
         sources, targets = ([text.replace("\t", " ") for text in side] for side in ([m.text for m in made], kept))
-        unusable = judge(Batch(0, 1, 1, sources, targets), self.translator.bundle.config.data)
-        pairs = [pair for place, pair in enumerate(zip(sources, targets, strict=True)) if place not in unusable]
-        return "".join(f"{self.tag}{source}\t{target}\n" for source, target in pairs).encode()
+        tagged, data = [self.tag + source for source in sources], self.translator.bundle.config.data
+        unusable = {place for side in (sources, tagged) for place in judge(Batch(0, 1, 1, side, targets), data)}
+        pairs = [pair for place, pair in enumerate(zip(tagged, targets, strict=True)) if place not in unusable]
+        return "".join(f"{source}\t{target}\n" for source, target in pairs).encode()
 
 
 def refuse(output: Path) -> None:

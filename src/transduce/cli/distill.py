@@ -251,7 +251,7 @@ class Distillation:
         return settings_of(
             {
                 "data.source": [*sources, *(sources if also else [])],
-                "data.target": [*files, *also],
+                "data.target": [*(file.absolute() for file in files), *also],
                 "data.source_lang": languages[0],
                 "data.target_lang": languages[1],
             }

@@ -15,7 +15,7 @@ from transduce.errors import CorpusError, UserError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from transduce.config import Config
+    from transduce.config import Config, DataConfig
     from transduce.paper.here import Trial
     from transduce.paper.training_cost import Cost, Machine, Memory
     from transduce.train.choice import Size
@@ -50,39 +50,40 @@ def plan(
     from transduce.paper.training_cost import find_gpu
 
     display: Display = context.obj
-    name, size = find_gpu(gpu), _size(source or [], target or [], length, display)
+    given = [*(set_ or []), *([] if minutes is None else [f"train.minutes={minutes!r}"])]
+    data = settings.load_config(preset=preset, path=config, settings=given).data
+    name, size = find_gpu(gpu), _size(source or [], target or [], data, length, display)
     if preset is None and config is None:
-        planned = {each: settings.load_config(preset=each, settings=set_ or []) for each in settings.presets()}
+        planned = {each: settings.load_config(preset=each, settings=given) for each in settings.presets()}
         typer.echo(_aligned(_table(planned, name, gpus, utilisation, size)))
         if measure:
             from transduce.train.start import keys_in
 
             trials = _measured(planned, size, display)
-            typer.echo("\n" + "\n".join(_here(planned, trials, size, minutes, given=keys_in(set_ or []))))
+            typer.echo("\n" + "\n".join(_here(planned, trials, size, given=keys_in(given))))
         return
-    chosen = settings.load_config(preset=preset, path=config, settings=set_ or [])
+    chosen = settings.load_config(preset=preset, path=config, settings=given)
     machine, origin = _machine(chosen, name, gpus, utilisation)
     page = _page(chosen, machine, origin, price, size)
     trial = _measured({chosen.preset: chosen}, size, display)[chosen.preset] if measure else None
-    page += [("here", "not measured")] if trial is None else _here_in_full(chosen, trial, size, minutes)
+    page += [("here", "not measured")] if trial is None else _here_in_full(chosen, trial, size)
     typer.echo("\n".join(f"{title:<22}{text}" for title, text in page))
 
 
-def _size(source: list[Path], target: list[Path], length: int | None, display: Display) -> Size:
+def _size(source: list[Path], target: list[Path], data: DataConfig, length: int | None, display: Display) -> Size:
     """Of the corpus, if there is one; a plan without has no end of pairs."""
     from transduce.paper.training_cost import LENGTH
     from transduce.train.choice import Size
 
     if not source and not target:
         return Size(math.inf, length or LENGTH, length or LENGTH)
-    from transduce.config import DataConfig
     from transduce.data.corpus import Corpus
     from transduce.data.doctor import examine
 
     with display.progress("reading, bytes:", None) as progress:
         report = examine(
             Corpus(tuple(source), tuple(target)),
-            data=DataConfig(),
+            data=data,
             tick=lambda done, total: progress.update(progress.task_ids[0], completed=done, total=total),
         )
     found = Size.of(report.corpora[0])
@@ -132,7 +133,7 @@ def _page(config: Config, machine: Machine, origin: str, price: float | None, si
     ]
 
 
-def _here_in_full(config: Config, trial: Trial, size: Size, minutes: float | None) -> list[tuple[str, str]]:
+def _here_in_full(config: Config, trial: Trial, size: Size) -> list[tuple[str, str]]:
     """What was found out about one configuration on this machine."""
     from transduce.train.choice import recommended_updates
 
@@ -145,7 +146,7 @@ def _here_in_full(config: Config, trial: Trial, size: Size, minutes: float | Non
         ("here", f"{trial.speed:,.0f} target tokens/s on {trial.device}, in sentences of {lengths}; {memory}"),
         ("recommended here", f"{updates:,} updates: {_duration(trial.hours(updates))}"),
     ]
-    if minutes is not None:
+    if (minutes := config.train.minutes) is not None:
         rows.append((f"{minutes:g} minutes here", " = ".join(_bought(config, trial, size, minutes))))
     return rows
 
@@ -160,18 +161,14 @@ def _bought(config: Config, trial: Trial, size: Size, minutes: float) -> list[st
 
 
 def _here(
-    planned: Mapping[str, Config],
-    trials: Mapping[str, Trial],
-    size: Size,
-    minutes: float | None,
-    *,
-    given: Collection[str],
+    planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size, *, given: Collection[str]
 ) -> list[str]:
     """What was found out about each preset on this machine, and which one `train` would choose."""
-    from transduce.train.choice import choose, recommended_updates
+    from transduce.train.choice import TABLE, budget_in_words, choose, recommended_updates
 
-    budget = "" if minutes is None else f"{minutes:g} minutes"
-    rows = [["here", "tokens/s", "memory", "recommended", "takes", *([f"in {budget}"] if budget else [])]]
+    asked = planned[TABLE[0].preset].train  # the budget, which no preset of the table brings
+    minutes = asked.minutes
+    rows = [["here", "tokens/s", "memory", "recommended", "takes", *([f"in {minutes:g} minutes"] if minutes else [])]]
     for name, config in planned.items():
         trial, updates = trials[name], recommended_updates(config.train)
         row = [name, "does not fit", f"{_gigabytes(trial.memory)}", f"{updates:,} updates"]
@@ -186,13 +183,15 @@ def _here(
     lines = [_aligned(rows), f"on {first.device} with {_gigabytes(first.free)} free, in sentences of {lengths}; about"]
     if math.isfinite(size.pairs):
 
-        def updates_of(preset: str) -> int | None:
-            return None if minutes is None else trials[preset].updates(minutes)
-
         def updates_per_epoch(preset: str) -> int:
             return size.updates_per_epoch(planned[preset].train)
 
-        choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget, given=given)
+        def updates_of(preset: str) -> int | None:
+            epochs = None if asked.epochs is None else asked.epochs * updates_per_epoch(preset)
+            in_time = None if minutes is None else trials[preset].updates(minutes)
+            return min((each for each in (asked.steps, epochs, in_time) if each is not None), default=None)
+
+        choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget_in_words(asked), given=given)
         lines.append(f"`transduce train` would choose {choice.words}")
     return lines
 

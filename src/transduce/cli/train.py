@@ -103,7 +103,7 @@ def train(
     if restarted():  # by torchrun: what the command asks for has begun
         more = None
         if out is not None and (out / "config.toml").is_file():
-            resume = out
+            resume, steps = out, None
 
     def make(listener: Listener, world: World) -> Trainer:
         if resume is not None:

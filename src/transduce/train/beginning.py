@@ -17,7 +17,7 @@ from transduce.errors import RunError, UserError
 from transduce.files import write_json
 from transduce.settings import known_keys, load_config, read_toml
 from transduce.train.calibration import expected
-from transduce.train.choice import Size, budget_in_words, choose, settings_of
+from transduce.train.choice import TABLE, Size, budget_in_words, choose, settings_of
 from transduce.train.lock import LOCK
 from transduce.train.progress import Listener
 from transduce.train.start import START, keys_in, keys_of
@@ -85,14 +85,15 @@ def decided(run: Path) -> None:
 
 def configure(preset: str | None, path: Path | None, settings: list[str], listener: Listener, world: World) -> Config:
     """The configuration, its preset chosen when none is named; the doctor looks at the corpus first."""
-    config = load_config(preset=preset, path=path, settings=settings)
+    named = preset is not None or (path is not None and "preset" in read_toml(path))
+    config = load_config(preset=preset if named else TABLE[0].preset, path=path, settings=settings)
     corpus, valid = training_corpus(config.data), validation_corpus(config.data)
     listener.note(f"looking at {', '.join(path.name for path in corpus.files)}")
     tick = stage(Notes(listener.note), "looking")
     report = examine(corpus, valid=valid, data=config.data, tick=tick)
     for problem in report.problems:
         listener.warn(problem)
-    if preset or (path and "preset" in read_toml(path)):
+    if named:
         return config
     given = keys_of(path) | keys_in(settings)
     if config.train.start:

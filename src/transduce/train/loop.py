@@ -284,8 +284,9 @@ class Loop:
             self.guard.restore(self.state.loss_scale)
         self.state = replace(self.state, skipped=0, rollbacks=rollbacks)
         self.tally, self.reported = Tally.empty(), time.monotonic()
+        way = "going on without a checkpoint from" if good is None else "back to"
         self.listener.warn(
-            f"{SKIPPED} updates in a row left out: back to step {self.state.step:,}, with the learning rate halved"
+            f"{SKIPPED} updates in a row left out: {way} step {self.state.step:,}, with the learning rate halved"
         )
         self.world.wait()  # all have read it: it may be written again
         if good is not None:

@@ -19,11 +19,8 @@ def extended(train: TrainConfig, state: State, more: int, *, updates_per_epoch: 
     if train.epochs is not None:
         done = state.epoch >= train.epochs  # with epochs that need not have been as long as the next
         ends.append(state.step if done else train.epochs * updates_per_epoch)
-    tired = train.patience is not None and state.without_improvement >= train.patience
-    known = ends and train.minutes is None and not tired
-    steps = (max(state.step, min(ends)) if known else state.step) + more
-    patience = None if tired else train.patience
-    return train.model_copy(update={"steps": steps, "epochs": None, "minutes": None, "patience": patience})
+    known = ends and train.minutes is None and not _tired(train, state)
+    return _ending_at((max(state.step, min(ends)) if known else state.step) + more, train, state)
 
 
 def stepped(train: TrainConfig, state: State, steps: int, *, run: Path) -> TrainConfig:
@@ -32,7 +29,17 @@ def stepped(train: TrainConfig, state: State, steps: int, *, run: Path) -> Train
         raise RunError(
             f"{run}: {state.step:,} updates are done, {steps:,} were asked for: --more N goes on for N updates"
         )
-    return train.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
+    return _ending_at(steps, train, state)
+
+
+def _ending_at(steps: int, train: TrainConfig, state: State) -> TrainConfig:
+    """No other budget ends it before, nor patience that is used up."""
+    patience = None if _tired(train, state) else train.patience
+    return train.model_copy(update={"steps": steps, "epochs": None, "minutes": None, "patience": patience})
+
+
+def _tired(train: TrainConfig, state: State) -> bool:
+    return train.patience is not None and state.without_improvement >= train.patience
 
 
 def differences(state: State, workers: Workers) -> str | None:
