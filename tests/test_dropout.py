@@ -146,6 +146,15 @@ def test_adding_a_dropped_output_is_dropping_and_adding() -> None:
     assert torch.autograd.gradcheck(lambda x, y: module.add(x, y, NOISE), (x, y))
 
 
+def test_what_is_kept_of_a_bfloat16_output_is_scaled_without_rounding() -> None:
+    module, y = dropout(0.15), torch.ones(50, 40, dtype=torch.bfloat16, requires_grad=True)
+    found = module.add(torch.zeros(50, 40), y, NOISE)
+    assert set(found.unique().tolist()) == {0.0, torch.tensor(module.scale).item()}
+    assert found.mean().item() == pytest.approx(1, abs=SIGMAS * math.sqrt(0.15 / 0.85 / 2000))
+    (gradient,) = torch.autograd.grad(found.sum(), y)
+    assert gradient.dtype == torch.bfloat16
+
+
 def test_a_transposed_tensor_is_dropped_in_its_own_order() -> None:
     module, x = dropout(0.4), random(7, 9)
     assert torch.equal(module(x.T, NOISE), module(x.T.contiguous(), NOISE))

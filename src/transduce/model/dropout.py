@@ -151,12 +151,12 @@ class _AddMasked(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, keep: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(keep)
         ctx.scale, ctx.dtype = scale, y.dtype
-        return torch.addcmul(x, y, factor(keep, scale, y.dtype))
+        return torch.addcmul(x, y.to(x.dtype), factor(keep, scale, x.dtype))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         (keep,) = ctx.saved_tensors
-        return gradients[0], (gradients[0] * factor(keep, ctx.scale, ctx.dtype)).to(ctx.dtype), None, None
+        return gradients[0], (gradients[0] * factor(keep, ctx.scale, gradients[0].dtype)).to(ctx.dtype), None, None
 
 
 class _MaskedReLU(torch.autograd.Function):
