@@ -88,7 +88,8 @@ def show(record: Record) -> str:
     text = (
         f"One run, as its last checkpoint before 15, 30 and 60 minutes had it, and at its end; sacreBLEU "
         f"(`{first['signature']}`) and chrF2 of {first['sentences']:,} test sentences. The learning rate falls to 0 "
-        "over the second half; a run that is to end earlier cools down earlier, and may do better."
+        "over the second half; a run that is to end earlier cools down earlier, and may do better. Other trainings, "
+        "and tests for some minutes, ran on the other core."
     )
     title = "Tatoeba, English to German: what time buys"
     return section(record, title=title, text=text, table=Table(NAME, heading, rows))
