@@ -17,6 +17,7 @@ from transduce.data.store import Store, write_store
 from transduce.model import Transformer
 from transduce.text import Symbols
 from transduce.train import workers as workers_module
+from transduce.train.device import where
 from transduce.train.feed import LoadedBatch, load, parted
 from transduce.train.loss import Loss
 from transduce.train.workers import WORKER_TOKENS, Workers, batch_loss
@@ -137,3 +138,8 @@ def test_a_small_batch_or_a_single_core_has_one_worker() -> None:
         (8, 3000): 5,
         (8, 25_000): 8,
     }
+
+
+def test_a_run_says_how_many_work_on_it() -> None:
+    told = [where(Workers(model(), TrainConfig(threads=threads))) for threads in (1, 2)]
+    assert told == ["the CPU (1 worker, 1 thread)", "the CPU (2 workers, 2 threads)"]

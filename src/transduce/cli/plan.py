@@ -164,6 +164,7 @@ def _here(
     planned: Mapping[str, Config], trials: Mapping[str, Trial], size: Size, *, given: Collection[str]
 ) -> list[str]:
     """What was found out about each preset on this machine, and which one `train` would choose."""
+    from transduce.train.calibration import budget
     from transduce.train.choice import TABLE, budget_in_words, choose, recommended_updates
 
     asked = planned[TABLE[0].preset].train  # the budget, which no preset of the table brings
@@ -187,9 +188,7 @@ def _here(
             return size.updates_per_epoch(planned[preset].train)
 
         def updates_of(preset: str) -> int | None:
-            epochs = None if asked.epochs is None else asked.epochs * updates_per_epoch(preset)
-            in_time = None if minutes is None else trials[preset].updates(minutes)
-            return min((each for each in (asked.steps, epochs, in_time) if each is not None), default=None)
+            return budget(asked, trials[preset].seconds, updates_per_epoch(preset)).updates
 
         choice = choose(round(size.pairs), updates_of, updates_per_epoch, budget=budget_in_words(asked), given=given)
         lines.append(f"`transduce train` would choose {choice.words}")

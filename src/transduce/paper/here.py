@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,14 +34,18 @@ class Trial:
     free: int
     """Bytes of memory that nobody uses."""
 
+    @property
+    def seconds(self) -> float:
+        """That an update takes; without end where it does not fit."""
+        return math.inf if self.speed is None else self.tokens_an_update / self.speed
+
     def hours(self, updates: int) -> float:
         """That so many updates take."""
-        assert self.speed is not None
-        return updates * self.tokens_an_update / self.speed / HOUR
+        return updates * self.seconds / HOUR
 
     def updates(self, minutes: float) -> int:
         """That so many minutes have room for."""
-        return 0 if self.speed is None else round(minutes * 60 * self.speed / self.tokens_an_update)
+        return round(minutes * 60 / self.seconds)
 
 
 def try_out(planned: Mapping[str, Config], size: Size, tick: Callable[[int], None]) -> dict[str, Trial]:
